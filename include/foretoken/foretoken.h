@@ -1,0 +1,297 @@
+/* foretoken.h - the public interface of libforetoken.
+ *
+ * Opaque handles, plain structs, statuses. Every function that can fail returns an ft_status and
+ * takes an ft_error that may be NULL; on failure its outputs are NULL or unchanged as stated.
+ * The library never prints, exits or reads the environment.
+ */
+#ifndef FORETOKEN_FORETOKEN_H
+#define FORETOKEN_FORETOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#    define FT_API   __attribute__((visibility("default")))
+#    define FT_CHECK __attribute__((warn_unused_result))
+#else
+#    define FT_API
+#    define FT_CHECK
+#endif
+
+/* ---- Statuses -------------------------------------------------------------------------- */
+
+/* X(name, value, text). Values never change meaning; new ones are appended. */
+#define FT_STATUS_LIST(X)                                                   \
+    X(OK, 0, "ok")                                                          \
+    X(NOMEM, -1, "out of memory")                                           \
+    X(IO, -2, "a file could not be read or written")                        \
+    X(FORMAT, -3, "malformed data")                                         \
+    X(UNSUPPORTED, -4, "well formed, but not supported")                    \
+    X(RANGE, -5, "a value or a position outside its range; a full context") \
+    X(ARG, -6, "a wrong argument")                                          \
+    X(CANCELLED, -7, "stopped by the caller")                               \
+    X(DEVICE, -8, "the compute device failed")                              \
+    X(MISMATCH, -9, "two files, or a file and a model, do not belong together")
+
+typedef enum {
+#define FT_STATUS_ENUM(name, value, text) FT_##name = (value),
+    FT_STATUS_LIST(FT_STATUS_ENUM)
+#undef FT_STATUS_ENUM
+} ft_status;
+
+/* Start as {0}. The first failure is recorded, later ones do not overwrite it. */
+typedef struct {
+    ft_status code;
+    char msg[248]; /* "gguf: tensor 'blk.3.attn_q': 5120 rows, want 4096" */
+} ft_error;
+
+/* Text of a status, a static string; "unknown status" for a value not in the list. */
+FT_API const char *ft_status_text(ft_status st);
+
+/* Progress of long work: called from the calling thread, done in 0..total (bytes or tokens, as the
+ * function says). Return false to cancel (the work then fails with FT_CANCELLED). */
+typedef bool ft_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t total);
+
+/* ---- Making files -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *dir;  /* folder with config.json, tokenizer.json, *.safetensors (sharded or not) */
+    const char *out;  /* GGUF to write; an existing file is replaced when all is written */
+    const char *type; /* "f32", "f16", "bf16", "q8_0" for matrices; NULL: the checkpoint's own */
+    ft_progress_fn *progress; /* NULL: none; bytes of the output */
+    void *progress_ctx;
+} ft_convert_params;
+
+/* Convert a checkpoint of the qwen35, qwen35moe or qwen4exp family, with its mtp.* tensors, to
+ * GGUF. Vectors, the router, convolutions and the like stay F32.
+ * Errors: IO, FORMAT, UNSUPPORTED, MISMATCH (a tensor with another shape than config.json says),
+ * NOMEM, CANCELLED. */
+FT_API ft_status ft_convert(const ft_convert_params *p, ft_error *err) FT_CHECK;
+
+/* What quantize did to one tensor. */
+typedef struct {
+    const char *name;
+    const char *from, *to; /* types */
+    uint64_t bytes_from, bytes_to;
+    double rel_rmse; /* sqrt(sum (w' - w)^2 / sum w^2); 0 when copied */
+} ft_quantize_report;
+typedef void ft_quantize_report_fn(void *ctx, const ft_quantize_report *r);
+
+typedef struct {
+    const char *in, *out;
+    const char
+        *type; /* default type of matrices: f32 f16 bf16 q8_0 q5_0 q5_1 q4_0 q4_1 iq4_nl q2_0 */
+    const char *const
+        *overrides; /* [n_override] "PATTERN=TYPE", first match wins; * and ? as in a shell */
+    int n_override;
+    ft_progress_fn *progress; /* NULL: none; bytes of the input */
+    void *progress_ctx;
+    ft_quantize_report_fn *report; /* NULL: none; called once per tensor */
+    void *report_ctx;
+} ft_quantize_params;
+
+/* Rewrite a GGUF (or a split one) with other tensor types. A tensor whose rows are no multiple of
+ * the wished block is stored as F16 (reported). Errors as ft_convert; ARG names an unknown type or
+ * an override that matches no tensor. */
+FT_API ft_status ft_quantize(const ft_quantize_params *p, ft_error *err) FT_CHECK;
+
+/* ---- Models -------------------------------------------------------------------------------- */
+
+/* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
+ * number of sessions may use it; it must outlive them. */
+typedef struct ft_model ft_model;
+
+typedef struct {
+    const char *mtp_path; /* a separate file with the draft head; NULL: the model's own, if any */
+    int n_thread;         /* 0: one per usable core */
+    const char *cpu; /* "generic", "avx2", "avx512", "neon"; NULL: the best of this processor */
+} ft_model_params;
+FT_API ft_model_params ft_model_params_default(void);
+
+/* Open a GGUF of architecture qwen35, qwen35moe or qwen4exp (any shard of a split one). p NULL: the
+ * defaults. *out is NULL after a failure. Errors: IO, FORMAT, UNSUPPORTED, MISMATCH, ARG, NOMEM. */
+FT_API ft_status ft_model_open(ft_model **out, const char *path, const ft_model_params *p,
+                               ft_error *err) FT_CHECK;
+FT_API void ft_model_close(ft_model *m); /* NULL is allowed */
+
+typedef struct {
+    const char *arch; /* strings are owned by the model */
+    const char *name; /* general.name, "" if none */
+    const char *cpu;  /* instruction set in use */
+    int n_thread;
+    int n_vocab, n_embd, n_layer, n_ctx_train;
+    int hidden_width;          /* values of a hidden row, see ft_eval_out */
+    bool has_mtp;              /* a draft head is there */
+    const char *no_mtp_reason; /* why not, "" if has_mtp */
+    bool has_tokenizer;
+    int32_t eos; /* -1: none */
+    uint64_t file_bytes;
+    double load_seconds;
+} ft_model_info;
+FT_API void ft_model_get_info(const ft_model *m, ft_model_info *out);
+
+/* Ids of a text; special: text that spells a special token becomes that token. *ids [*n] is owned by
+ * the caller, freed with ft_free (NULL when *n is 0). Errors: NOMEM, RANGE, UNSUPPORTED (the file has
+ * no tokenizer). */
+FT_API ft_status ft_tokenize(const ft_model *m, const char *text, size_t len, bool special,
+                             int32_t **ids, size_t *n, ft_error *err) FT_CHECK;
+/* Text of ids as valid UTF-8 with a NUL behind it, freed with ft_free. special: special tokens are
+ * spelled out, else left out. Errors: RANGE (an id outside the vocabulary), NOMEM, UNSUPPORTED. */
+FT_API ft_status ft_detokenize(const ft_model *m, const int32_t *ids, size_t n, bool special,
+                               char **text, size_t *len, ft_error *err) FT_CHECK;
+FT_API void ft_free(void *p); /* what the library handed over; NULL is allowed */
+
+/* Receives a report piece by piece. Return false to stop (FT_CANCELLED). */
+typedef bool ft_write_fn(void *ctx, const char *text, size_t len);
+/* Describe a GGUF: metadata, tensors, types, bytes per part, features. Works for files that cannot be
+ * run, as long as they are well formed. Errors: IO, FORMAT, NOMEM, CANCELLED. */
+FT_API ft_status ft_inspect(const char *path, bool json, ft_write_fn *write, void *ctx,
+                            ft_error *err) FT_CHECK;
+
+/* ---- Sessions ------------------------------------------------------------------------------ */
+
+/* One conversation: its tokens and everything the model remembers of them. One caller at a time. */
+typedef struct ft_session ft_session;
+
+typedef struct {
+    int n_ctx;           /* most tokens; 0: the model's trained context, 8192 at most */
+    int n_chunk;         /* most rows per forward call, 1..4096; default 512 */
+    const char *kv_type; /* "f16" (default), "f32", "q8_0" */
+} ft_session_params;
+FT_API ft_session_params ft_session_params_default(void);
+
+/* Bytes that ft_session_create would reserve. Errors as there. */
+FT_API ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t *n_bytes,
+                                 ft_error *err) FT_CHECK;
+/* p NULL: the defaults. m is borrowed. Errors: ARG (names the field), NOMEM (says how much). */
+FT_API ft_status ft_session_create(ft_session **out, ft_model *m, const ft_session_params *p,
+                                   ft_error *err) FT_CHECK;
+FT_API void ft_session_free(ft_session *s); /* NULL is allowed */
+/* Forget everything: as new. */
+FT_API void ft_session_reset(ft_session *s);
+FT_API int ft_session_n_past(const ft_session *s); /* tokens evaluated */
+FT_API int ft_session_n_ctx(const ft_session *s);
+
+/* Evaluate tokens and append them to the session, n_chunk rows per forward call.
+ *
+ * tok     [n_tok] ids, each < n_vocab; borrowed for the call.
+ * logits  out, [n_vocab] f32 of the last token; owned by s, valid until the next call on s.
+ *         NULL: the head is not run.
+ * Errors  RANGE  context full (says used, wanted, limit) or an id outside the vocabulary;
+ *                s is unchanged.
+ *         DEVICE s must be reset before further use.
+ * Threads one caller per session; sessions of one model take turns. */
+FT_API ft_status ft_session_eval(ft_session *s, const int32_t *tok, int n_tok, const float **logits,
+                                 ft_error *err) FT_CHECK;
+
+/* All rows of an evaluation, for comparison with other implementations. Any pointer may be NULL. */
+typedef struct {
+    float *logits; /* [n_tok][n_vocab] */
+    float *hidden; /* [n_tok][hidden_width]: what the draft head reads */
+    bool dense;    /* sparse attention reads every cell */
+    /* Every intermediate result, [n_row][n_col] float32 (is_int: int32), call by call. */
+    void (*stage)(void *ctx, const char *name, const void *rows, bool is_int, int n_row, int n_col);
+    void *stage_ctx;
+} ft_eval_out;
+/* As ft_session_eval, in one forward call: n_tok <= n_chunk (RANGE otherwise). */
+FT_API ft_status ft_session_eval_rows(ft_session *s, const int32_t *tok, int n_tok,
+                                      const ft_eval_out *out, ft_error *err) FT_CHECK;
+
+/* ---- Generation ------------------------------------------------------------------------------ */
+
+typedef struct {
+    float temp;    /* 0: the most probable token */
+    int top_k;     /* 0: off */
+    float top_p;   /* 1: off */
+    float min_p;   /* 0: off */
+    uint64_t seed; /* the same seed gives the same text */
+} ft_sample_params;
+/* temp 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0. */
+FT_API ft_sample_params ft_sample_params_default(void);
+/* ARG: the message names the field, its value and the accepted range. */
+FT_API ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err) FT_CHECK;
+
+typedef enum {
+    FT_FINISH_LENGTH,    /* n_max tokens were made */
+    FT_FINISH_STOP,      /* the model ended the text */
+    FT_FINISH_CONTEXT,   /* the context is full */
+    FT_FINISH_CANCELLED, /* the callback or ft_session_cancel stopped it */
+} ft_finish;
+FT_API const char *ft_finish_text(ft_finish f);
+
+/* One token as it is decided. text [len] is what it adds to the text, whole UTF-8 characters only
+ * (may be empty), borrowed for the call. Return false to stop after it. */
+typedef struct {
+    int32_t id;
+    const char *text;
+    size_t len;
+} ft_token;
+typedef bool ft_token_fn(void *ctx, const ft_token *t);
+
+typedef struct {
+    int n_max;       /* most tokens to make; -1: until the context is full */
+    bool ignore_eos; /* go on after the model's end of text */
+    bool special;    /* special tokens appear in the text */
+    ft_sample_params sample;
+    ft_token_fn *on_token; /* NULL: none */
+    void *on_token_ctx;
+    ft_progress_fn *on_prompt; /* NULL: none; after every chunk of the prompt, in tokens */
+    void *on_prompt_ctx;
+} ft_generate_params;
+FT_API ft_generate_params ft_generate_params_default(void);
+
+typedef struct {
+    ft_finish finish;
+    int n_prompt; /* tokens read */
+    int n_token;  /* tokens made, an end-of-text token included */
+    double prompt_seconds, decode_seconds, sample_seconds;
+    size_t state_bytes; /* of the session */
+    size_t scratch_bytes;
+} ft_generate_stats;
+
+/* Read prompt [n_prompt] (appended to what the session holds; at least one token in all), then make
+ * tokens. Every token made is in the session afterwards except the last one, whose successor was not
+ * asked for: it is evaluated at the start of the next call. stats is filled in any case.
+ * Errors: RANGE (the prompt does not fit: nothing was read), ARG, DEVICE. */
+FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
+                                     const ft_generate_params *p, ft_generate_stats *stats,
+                                     ft_error *err) FT_CHECK;
+/* Stop a running ft_session_generate after its current step; from any thread, or a signal handler. */
+FT_API void ft_session_cancel(ft_session *s);
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int n_window; /* tokens per window, each evaluated from an empty session; default 1024 */
+    int n_skip;   /* tokens at the start of each window that are not scored; -1 (default): half */
+    ft_progress_fn *progress; /* in tokens */
+    void *progress_ctx;
+} ft_perplexity_params;
+FT_API ft_perplexity_params ft_perplexity_params_default(void);
+
+typedef struct {
+    uint64_t n_scored;
+    double nll;        /* mean negative log-likelihood per scored token, in nats */
+    double nll_error;  /* its standard error, tokens taken as independent */
+    double perplexity; /* exp(nll) */
+    double perplexity_error;
+} ft_perplexity_result;
+
+/* Perplexity of tok [n_tok], cut into windows that advance by n_window - n_skip, so that every token
+ * but those at the start is scored once, with at least n_skip tokens before it.
+ * Errors: ARG (fewer than two tokens, bad sizes), RANGE, CANCELLED, NOMEM. */
+FT_API ft_status ft_perplexity(ft_model *m, const int32_t *tok, size_t n_tok,
+                               const ft_session_params *sp, const ft_perplexity_params *p,
+                               ft_perplexity_result *out, ft_error *err) FT_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

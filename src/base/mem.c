@@ -1,0 +1,99 @@
+/* mem.c - see mem.h. */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_long n_alloc;
+static atomic_long fail_at; /* value of n_alloc at which to fail; 0: never */
+
+#ifdef FT_DEBUG
+static _Thread_local int guard;
+#endif
+
+/* Counts one allocation; true when it must fail. */
+static bool refuse(size_t n)
+{
+#ifdef FT_DEBUG
+    if (guard > 0)
+        abort(); /* an allocation inside a decode step: a bug of ours */
+#endif
+    long at = atomic_fetch_add(&n_alloc, 1) + 1;
+    long want = atomic_load(&fail_at);
+    if (want != 0 && at == want) {
+        atomic_store(&fail_at, 0);
+        return true;
+    }
+    return n == 0 || n > PTRDIFF_MAX;
+}
+
+void *mem_alloc(size_t n)
+{
+    return refuse(n) ? NULL : malloc(n);
+}
+
+void *mem_zalloc(size_t n)
+{
+    return refuse(n) ? NULL : calloc(1, n);
+}
+
+void *mem_calloc(size_t n, size_t size)
+{
+    size_t total;
+    return size_mul(&total, n, size) ? mem_zalloc(total) : NULL;
+}
+
+void *mem_realloc(void *p, size_t n)
+{
+    return refuse(n) ? NULL : realloc(p, n);
+}
+
+void *mem_alloc_aligned(size_t n)
+{
+    if (refuse(n))
+        return NULL;
+    return n > PTRDIFF_MAX - MEM_ALIGN ? NULL : aligned_alloc(MEM_ALIGN, size_align(n, MEM_ALIGN));
+}
+
+char *mem_strndup(const char *s, size_t n)
+{
+    size_t total;
+    char *p = size_add(&total, n, 1) ? mem_alloc(total) : NULL;
+    if (!p)
+        return NULL;
+    if (n)
+        memcpy(p, s, n);
+    p[n] = '\0';
+    return p;
+}
+
+void mem_free(void *p)
+{
+    free(p);
+}
+
+void mem_fail_at(long n)
+{
+    atomic_store(&fail_at, n > 0 ? atomic_load(&n_alloc) + n : 0);
+}
+
+long mem_count(void)
+{
+    return atomic_load(&n_alloc);
+}
+
+void mem_guard_begin(void)
+{
+#ifdef FT_DEBUG
+    guard++;
+#endif
+}
+
+void mem_guard_end(void)
+{
+#ifdef FT_DEBUG
+    guard--;
+#endif
+}
