@@ -13,7 +13,11 @@
 /* A body that is instantiated with constant arguments: one source, many specialised kernels. */
 #define TEMPLATE static ALWAYS_INLINE
 /* Before a loop of a few, constant, steps whose arrays shall live in registers. */
-#define UNROLL       _Pragma("GCC unroll 16")
+#if defined(__clang__) /* where "GCC unroll" comes after arrays were given memory */
+#    define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define UNROLL _Pragma("GCC unroll 16")
+#endif
 #define LIKELY(x)    __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)  __builtin_expect(!!(x), 0)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

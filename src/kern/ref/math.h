@@ -6,7 +6,7 @@
  *   r = fma(-n, LN2_LO, fma(-n, LN2_HI, x))       |r| <= ln 2 / 2
  *   y = 1 + r + r^2 (C2 + r (C3 + r (C4 + r (C5 + r C6)))), by Horner's rule in fma
  *   exp(x) = y * 2^n              2^n: the bits of t shifted left by 23
- * Below -87 the result is 0, above 88 +inf, NaN stays NaN. The last product is exact: at -87, where
+ * Below -87 the result is 0, above 88 +inf; NaN makes y NaN. The last product is exact: at -87, where
  * 2^n is the smallest normal number, r > 0 and so y > 1.
  *
  * Reduction: Cody and Waite, Software Manual for the Elementary Functions (1980). LN2_HI is ln 2
@@ -43,8 +43,6 @@ static inline float exp_f32(float x)
         return 0.0f;
     if (x > EXP_MAX)
         return INFINITY;
-    if (x != x)
-        return x;
     const float t = fmaf(x, EXP_LOG2E, EXP_MAGIC);
     const float n = t - EXP_MAGIC;
     float r = fmaf(-n, EXP_LN2_HI, x);
