@@ -30,7 +30,8 @@ const char *backend_level(const backend *be);
 /* Whether be_matmul takes weights of this type. */
 bool backend_can_matmul(const backend *be, dtype type);
 
-/* Zeroed device memory, committed page by page as it is touched. NULL: out of memory. */
+/* Zeroed device memory, 64-byte aligned, committed page by page as it is touched. NULL: out of
+ * memory. */
 void *be_alloc(backend *be, size_t n_bytes) MUST_CHECK;
 void be_release(backend *be, void *p, size_t n_bytes);
 void be_zero(backend *be, void *p, size_t n_bytes);
@@ -151,7 +152,7 @@ typedef struct {
  * qg [n_row][n_head][2][d]: the query, then the gate. o [n_row][n_head * d]. Query head h reads KV
  * head h / (n_head / n_head_kv). Cells are taken in list order in spans of BE_SPAN entries; each
  * span is reduced on its own and the spans are merged in ascending order:
- *   m = max(m1, m2); c = exp(m_i - m); l = fma(l2, c2, l1 * c1); acc = fma(acc2, c2, acc1 * c1). */
+ *   m = max(m1, m2); c = exp(m_i - m), 0 when m is -inf; l = fma(l2, c2, l1 * c1); acc = fma(acc2, c2, acc1 * c1). */
 #define BE_SPAN 512
 void be_attention(backend *be, float *o, const float *qg, const be_attn_row *row, int n_row,
                   int n_head, int n_head_kv, int d);

@@ -57,6 +57,31 @@ void *mem_alloc_aligned(size_t n)
     return n > PTRDIFF_MAX - MEM_ALIGN ? NULL : aligned_alloc(MEM_ALIGN, size_align(n, MEM_ALIGN));
 }
 
+/* The system hands out large zeroed blocks as untouched pages, but not aligned ones: so a little
+ * more is taken, and the block's own address kept in front of the aligned part. */
+void *mem_zalloc_aligned(size_t n)
+{
+    size_t total;
+    if (refuse(n) || !size_add(&total, n, MEM_ALIGN + sizeof(void *)))
+        return NULL;
+    uint8_t *block = calloc(1, total);
+    if (!block)
+        return NULL;
+    uintptr_t at = (uintptr_t)block + sizeof(void *);
+    uint8_t *p = block + sizeof(void *) + (size_align(at, MEM_ALIGN) - at);
+    memcpy(p - sizeof(void *), &block, sizeof block);
+    return p;
+}
+
+void mem_free_zaligned(void *p)
+{
+    if (!p)
+        return;
+    void *block;
+    memcpy(&block, (uint8_t *)p - sizeof(void *), sizeof block);
+    free(block);
+}
+
 char *mem_strndup(const char *s, size_t n)
 {
     size_t total;

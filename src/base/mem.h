@@ -21,6 +21,10 @@ void *mem_calloc(size_t n, size_t size) MUST_CHECK;
 void *mem_realloc(void *p, size_t n) MUST_CHECK;
 /* Uninitialised memory aligned to MEM_ALIGN; freed with mem_free. */
 void *mem_alloc_aligned(size_t n) MUST_CHECK;
+/* Zeroed memory aligned to MEM_ALIGN; large blocks are committed page by page as they are touched.
+ * Freed with mem_free_zaligned alone. */
+void *mem_zalloc_aligned(size_t n) MUST_CHECK;
+void mem_free_zaligned(void *p); /* NULL is allowed */
 /* A copy of the n bytes at s with a NUL behind them. */
 char *mem_strndup(const char *s, size_t n) MUST_CHECK;
 void mem_free(void *p); /* NULL is allowed */

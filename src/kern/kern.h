@@ -127,7 +127,8 @@ typedef void kern_softmax_fn(float *x, int n);
  *   s' = S[i][j] * decay;  r[j] = fma(s'[i][j], k[i], r[j]) over ascending i from +0
  *   u[j] = beta * (v[j] - r[j]);  S[i][j] = fma(k[i], u[j], s'[i][j])
  *   o[j] = fma(S[i][j], q[i], o[j]) over ascending i from +0
- * o NULL: the state alone is updated. Source: models.md, Gated delta net. */
+ * o NULL: the state alone is updated. Fastest with S aligned to 64 bytes, ld and n_col multiples of
+ * 64. Source: models.md, Gated delta net. */
 typedef void kern_gdn_fn(float *S, size_t ld, int d_k, int n_col, const float *q, const float *k,
                          const float *v, float decay, float beta, float *o);
 
@@ -210,6 +211,12 @@ bool kern_can_decode(int type);
  * block.h). false: the type has no encoder. */
 bool kern_encode(int type, void *dst, const float *src, size_t n);
 bool kern_can_encode(int type);
+
+/* The same with scales fitted to each block (Lloyd's iteration) instead of read off its largest
+ * value. Type: Q4_0. On no block is the squared error of the decoded values above kern_encode's;
+ * blocks with a value that is not finite, or too large for a half as scale, are kern_encode's, bit
+ * for bit. About ten times slower. false: another type; dst is unchanged. */
+bool kern_encode_fitted(int type, void *dst, const float *src, size_t n);
 
 /* IEEE half and bfloat16, round to nearest even, NaN kept (quiet). */
 float kern_f16_to_f32(uint16_t h);

@@ -81,7 +81,7 @@ static inline void rig_fill(float *x, size_t n, uint64_t *state, rig_kind kind)
         x[i] = rig_value(state, kind);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------ */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 /* n bytes that start `shift` bytes past the alignment of malloc; a guard before and behind. */
 typedef struct {
@@ -129,7 +129,7 @@ static inline float *rig_input(size_t n, uint64_t *state, rig_kind kind)
     return x;
 }
 
-/* ---- Comparison -------------------------------------------------------------------------------- */
+/* ---- Comparison ----------------------------------------------------------------------------- */
 
 /* Index of the first value whose bits differ (two NaN count as equal), -1 for none. */
 static inline long rig_differ(const float *a, const float *b, size_t n)
@@ -149,7 +149,7 @@ static inline void rig_same(const float *got, const float *want, size_t n, const
                  (double)want[i]);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------- */
 
 /* Of this process: other work on the machine hardly counts. */
 static inline double rig_seconds(void)

@@ -450,7 +450,7 @@ static void test_ref_attn_follows_the_formula(void **state)
     assert_true(share <= 1.0);
 }
 
-/* ---- Bench ------------------------------------------------------------------------------------ */
+/* ---- Bench ---------------------------------------------------------------------------------- */
 
 /* n_head_kv heads side by side in a cell, as in a cache of n_cell cells. */
 static void bench_one(const kern_table *k, dtype type, int d, int n_q, int n_head_kv, int n_cell)

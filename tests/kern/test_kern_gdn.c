@@ -174,7 +174,7 @@ static void test_ref_gdn_follows_the_recurrence(void **state)
     assert_true(worst < 1e-5);
 }
 
-/* ---- Bench ------------------------------------------------------------------------------------ */
+/* ---- Bench ---------------------------------------------------------------------------------- */
 
 /* n_state states of d x tile, one row through each; in memory rows lie ld apart. */
 static void bench_one(const kern_table *k, int n_state, int d, int tile, int ld)

@@ -28,7 +28,8 @@ static void partial_merge(partial *a, const partial *b, int n_q, int d)
 {
     for (int h = 0; h < n_q; h++) {
         float m = fmaxf(a->m[h], b->m[h]);
-        float ca = kern_exp(a->m[h] - m), cb = kern_exp(b->m[h] - m);
+        float z = m == -INFINITY ? 0 : m; /* nothing but -inf so far: weights 0, not NaN */
+        float ca = kern_exp(a->m[h] - z), cb = kern_exp(b->m[h] - z);
         a->m[h] = m;
         a->l[h] = fmaf(b->l[h], cb, a->l[h] * ca);
         float *x = a->acc + (size_t)h * (size_t)d;

@@ -66,14 +66,14 @@ bool backend_can_matmul(const backend *be, dtype type)
 void *be_alloc(backend *be, size_t n_bytes)
 {
     (void)be;
-    return mem_zalloc(n_bytes); /* large blocks come from the system as untouched zero pages */
+    return mem_zalloc_aligned(n_bytes);
 }
 
 void be_release(backend *be, void *p, size_t n_bytes)
 {
     (void)be;
     (void)n_bytes;
-    mem_free(p);
+    mem_free_zaligned(p);
 }
 
 void be_zero(backend *be, void *p, size_t n_bytes)

@@ -11,8 +11,9 @@ struct backend {
 };
 
 /* Work of a loop, in multiply-adds or so, from which threads pay: below it a loop runs on the
- * caller. Starting a team costs 1-2 us, one core does about 10^10 such steps a second. */
-#define CPU_PARALLEL_WORK 40000
+ * caller. A core does 2 to 5 * 10^10 of them a second in the integer kernels, and a team costs 2 us to
+ * start and end, much more when other programs want the cores. */
+#define CPU_PARALLEL_WORK 300000
 
 /* Threads to use for a loop of this much work. */
 static inline int cpu_team(const backend *be, size_t work)

@@ -1,17 +1,17 @@
 /* math.h - exp and the tree of lane sums: the one definition that every instruction set repeats.
  *
- * exp(x), x in [-87, 88]; n is x / ln 2 rounded to an integer (ties to even):
+ * exp(x), x in [-87, 88]; n is x / ln 2 rounded to an integer:
  *   t = fma(x, LOG2E, MAGIC)      MAGIC = 1.5 * 2^23 + 127: the low bits of t hold n + 127
  *   n = t - MAGIC
  *   r = fma(-n, LN2_LO, fma(-n, LN2_HI, x))       |r| <= ln 2 / 2
  *   y = 1 + r + r^2 (C2 + r (C3 + r (C4 + r (C5 + r C6)))), by Horner's rule in fma
  *   exp(x) = y * 2^n              2^n: the bits of t shifted left by 23
- * Below -87 the result is 0, above 88 +inf; NaN makes y NaN. The last product is exact: at -87, where
- * 2^n is the smallest normal number, r > 0 and so y > 1.
+ * Below -87 the result is 0, above 88 +inf; NaN makes y NaN. The last product is exact: at -87,
+ * where 2^n is the smallest normal number, r > 0 and so y > 1.
  *
  * Reduction: Cody and Waite, Software Manual for the Elementary Functions (1980). LN2_HI is ln 2
- * rounded to float, a multiple of 2^-24, as is every x with n != 0; the difference is below 1/2, so
- * the inner fma is exact. LN2_LO is the rest of ln 2.
+ * rounded to float; it and every x with n != 0 are multiples of 2^-25 and the difference is below
+ * 1/2, so the inner fma is exact. LN2_LO is the rest of ln 2.
  * Coefficients: our own minimax fit (Remez' exchange, 50 digits, the error relative to exp, the two
  * lowest coefficients held at 1) on |r| <= ln 2 / 2: 3.1e-9, under 2^-28. With the roundings of
  * Horner's last steps the result is within 2^-23 of exp, relative; tests/kern/test_kern_rows.c
