@@ -160,8 +160,9 @@ FT_API ft_status ft_inspect(const char *path, bool json, ft_write_fn *write, voi
 typedef struct ft_session ft_session;
 
 typedef struct {
-    int n_ctx;           /* most tokens; 0: the model's trained context, 8192 at most */
-    int n_chunk;         /* most rows per forward call, 1..4096; default 512 */
+    int n_ctx;   /* most tokens, up to 2^24; 0: the model's trained context, 8192 at most. More than
+                          * the model was trained for is allowed, the text gets worse there */
+    int n_chunk; /* most rows per forward call, 1..4096; default 512 */
     const char *kv_type; /* "f16" (default), "f32", "q8_0" */
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
@@ -202,6 +203,26 @@ typedef struct {
 /* As ft_session_eval, in one forward call: n_tok <= n_chunk (RANGE otherwise). */
 FT_API ft_status ft_session_eval_rows(ft_session *s, const int32_t *tok, int n_tok,
                                       const ft_eval_out *out, ft_error *err) FT_CHECK;
+
+/* Rows of the draft head, for comparison with other implementations. */
+#define FT_WINDOW_ALL INT32_MAX
+typedef struct {
+    int sink;      /* cells at the start of the text that every step may read, 0..1024 */
+    int window;    /* cells before its own that a step reads; FT_WINDOW_ALL: every earlier one */
+    int n_chain;   /* drafts chained behind the text, each the most probable, 0..15 */
+    float *logits; /* out, [n_tok - 1 + n_chain][n_vocab]: cells 0 .. n_tok - 2 with the text's own
+                            * tokens, then the chain */
+    int32_t
+        *chain_tokens; /* out, [n_chain + 1]: the trunk's most probable token behind the text, then
+                            * the drafts; NULL: not wanted */
+    float *chain_hidden; /* out, [n_chain][hidden_width]; NULL: not wanted */
+    void (*stage)(void *ctx, const char *name, const void *rows, bool is_int, int n_row, int n_col);
+    void *stage_ctx;
+} ft_draft_eval;
+/* Evaluate tok [n_tok], n_tok >= 2, from an empty session (s is reset) and the draft head over it.
+ * Errors: UNSUPPORTED (no draft head), RANGE, ARG, NOMEM. */
+FT_API ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_tok,
+                                       const ft_draft_eval *e, ft_error *err) FT_CHECK;
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 
@@ -255,14 +276,17 @@ typedef struct {
     size_t scratch_bytes;
 } ft_generate_stats;
 
-/* Read prompt [n_prompt] (appended to what the session holds; at least one token in all), then make
- * tokens. Every token made is in the session afterwards except the last one, whose successor was not
- * asked for: it is evaluated at the start of the next call. stats is filled in any case.
- * Errors: RANGE (the prompt does not fit: nothing was read), ARG, DEVICE. */
+/* Read prompt [n_prompt] (appended to what the session holds), then make tokens. Every token made is
+ * in the session afterwards except the last one, whose successor was not asked for: it is evaluated
+ * at the start of the next call. Without such a token the prompt has at least one. stats is filled in
+ * any case.
+ * Errors: RANGE (the prompt does not fit: nothing was read), ARG and NOMEM (nothing was read),
+ * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it), DEVICE. */
 FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
                                      const ft_generate_params *p, ft_generate_stats *stats,
                                      ft_error *err) FT_CHECK;
-/* Stop a running ft_session_generate after its current step; from any thread, or a signal handler. */
+/* Stop a running ft_session_generate after its current step (a chunk of the prompt, or a token); from
+ * any thread, or a signal handler. */
 FT_API void ft_session_cancel(ft_session *s);
 
 /* ---- Measuring ------------------------------------------------------------------------------- */

@@ -2,7 +2,13 @@
 #ifndef TESTS_SUPPORT_GGUF_CHECK_H
 #define TESTS_SUPPORT_GGUF_CHECK_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "base/map.h"
 #include "gguf/gguf.h"

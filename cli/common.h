@@ -1,0 +1,83 @@
+/* common.h - what the commands share: messages, progress bars, numbers for people. */
+#ifndef CLI_COMMON_H
+#define CLI_COMMON_H
+
+#include <foretoken/foretoken.h>
+#include <jansson.h>
+
+#include "args.h"
+#include "base/buf.h"
+
+/* Print "foretoken COMMAND: message" for a failure, a field of the library's structs replaced by its
+ * option; the exit code for it. */
+int report_failure(const char *command, ft_status st, const ft_error *err);
+/* Print a JSON object (taken; NULL: there was no memory for it); the exit code. */
+int print_object(const char *command, json_t *j);
+/* Flush standard output at the end of a command; the exit code: rc, or EXIT_FAILED after a message
+ * when something was not written. A reader that went away is no failure. */
+int end_output(int rc);
+
+/* Progress on stderr while it is a terminal; wipes itself at the end. ctx: a progress_bar. An
+ * ft_progress_fn; false once Ctrl-C was pressed. */
+typedef struct {
+    const char *label; /* overrides the library's word; may be NULL */
+    double started;    /* set by the first call */
+    double last;
+    bool shown;
+} progress_bar;
+bool progress_show(void *ctx, const char *what, uint64_t done, uint64_t total);
+void progress_end(progress_bar *p);
+
+/* Seconds of a clock that only goes forward. */
+double now_seconds(void);
+/* Most memory this process had resident, bytes. */
+uint64_t peak_resident_bytes(void);
+
+/* From now on Ctrl-C sets a flag and cancels s (NULL: no session); a second one ends the process. */
+void interrupt_install(ft_session *s);
+bool interrupted(void);
+
+/* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
+typedef struct {
+    const char *model, *mtp, *cpu, *kv;
+    int n_thread, n_ctx, n_chunk;
+} model_args;
+model_args model_args_default(void);
+#define COMMON_MODEL_ARGS(m)                                                                      \
+    {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},     \
+        {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},     \
+        {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},     \
+        {"--cpu",                                                                                 \
+         0,                                                                                       \
+         ARG_CHOICE,                                                                              \
+         &(m).cpu,                                                                                \
+         0,                                                                                       \
+         0,                                                                                       \
+         "generic|avx2|avx512|neon",                                                              \
+         "instruction set; the best if not given"},                                               \
+        {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"}, \
+    {                                                                                             \
+        "--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"           \
+    }
+#define COMMON_CTX_ARG(m)                                         \
+    {                                                             \
+        "--ctx-size", 'c', ARG_INT, &(m).n_ctx, 0, 16777216, "N", \
+            "context in tokens; 0: the model's own, 8192 at most" \
+    }
+
+/* Open the model and, if s is not NULL, a session. On failure a message is printed, what was opened
+ * is closed, and the exit code returned; -1: go on. */
+int open_model(const char *command, const model_args *a, ft_model **m, ft_session **s);
+
+/* Read a prompt: text as it is, or a file ("-": standard input). Owned by the caller (free()). */
+int read_text(const char *command, const char *path, char **text, size_t *len);
+
+/* The commands. */
+int cmd_run(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
+int cmd_perplexity(int argc, char **argv);
+
+#endif

@@ -1,0 +1,47 @@
+/* main.c - the command `foretoken`: picks a subcommand. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common.h"
+
+static const struct {
+    const char *name, *about;
+    int (*run)(int argc, char **argv);
+} command[] = {
+    {"run", "continue a text", cmd_run},
+    {"inspect", "show what a GGUF file holds", cmd_inspect},
+    {"convert", "a Hugging Face folder to GGUF", cmd_convert},
+    {"quantize", "a GGUF to other tensor types", cmd_quantize},
+    {"perplexity", "how well a model predicts a text", cmd_perplexity},
+    {"eval", "logits and inner rows of a token list, for comparisons", cmd_eval},
+};
+
+static void help(FILE *f)
+{
+    fprintf(f, "usage: foretoken COMMAND [options]\n\n"
+               "An inference engine for language models with their own draft head.\n\ncommands:\n");
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+        fprintf(f, "  %-12s %s\n", command[i].name, command[i].about);
+    fprintf(f, "\nOptions of a command: foretoken COMMAND --help\n");
+}
+
+int main(int argc, char **argv)
+{
+    /* A pipe whose reader went away ends the text, not the process: see end_output. */
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        help(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        help(stdout);
+        return end_output(EXIT_OK);
+    }
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+        if (strcmp(argv[1], command[i].name) == 0)
+            return end_output(command[i].run(argc, argv));
+    fprintf(stderr, "foretoken: unknown command '%s'\n", argv[1]);
+    help(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,191 @@
+/* run.c - `foretoken run`: continue a text, streaming; statistics on stderr. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+typedef struct {
+    model_args m;
+    const char *prompt, *file;
+    int n_max;
+    ft_sample_params sample;
+    bool ignore_eos, special, echo, json, quiet;
+} options;
+
+/* Where the text goes as it is made. */
+typedef struct {
+    const options *o;
+    buf text; /* with --json */
+    json_t *ids;
+} output;
+
+static bool on_token(void *ctx, const ft_token *t)
+{
+    output *out = ctx;
+    if (out->o->json) {
+        buf_put(&out->text, t->text, t->len);
+        return json_array_append_new(out->ids, json_integer(t->id)) == 0 && !out->text.failed;
+    }
+    /* A reader that went away (a closed pipe) ends the text, it does not fail the command. */
+    return fwrite(t->text, 1, t->len, stdout) == t->len && fflush(stdout) == 0;
+}
+
+static double rate(int n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+static void print_stats(const ft_model *m, const ft_generate_stats *s)
+{
+    ft_model_info info;
+    ft_model_get_info(m, &info);
+    int n_decode = s->n_token > 0 ? s->n_token - 1 : 0; /* the first one came with the prompt */
+    double mb = 1e-6;
+    fprintf(stderr, "\nload    %.3f s   %s, %d threads, %s\n", info.load_seconds, info.arch,
+            info.n_thread, info.cpu);
+    fprintf(stderr, "prompt  %d tokens in %.3f s, %.1f tokens/s\n", s->n_prompt, s->prompt_seconds,
+            rate(s->n_prompt, s->prompt_seconds));
+    fprintf(stderr, "decode  %d tokens in %.3f s, %.1f tokens/s (sampling %.3f s); end: %s\n",
+            s->n_token, s->decode_seconds, rate(n_decode, s->decode_seconds), s->sample_seconds,
+            ft_finish_text(s->finish));
+    fprintf(stderr, "drafts  none: drafting is not part of this version%s%s\n",
+            info.has_mtp ? "" : "; ", info.has_mtp ? "" : info.no_mtp_reason);
+    fprintf(
+        stderr,
+        "memory  file %.1f MB (mapped), state %.1f MB, scratch %.1f MB, peak resident %.1f MB\n",
+        mb * (double)info.file_bytes, mb * (double)s->state_bytes, mb * (double)s->scratch_bytes,
+        mb * (double)peak_resident_bytes());
+}
+
+static int print_json(const ft_model *m, const ft_generate_stats *s, const output *out)
+{
+    ft_model_info info;
+    ft_model_get_info(m, &info);
+    int n_decode = s->n_token > 0 ? s->n_token - 1 : 0;
+    json_t *stats = json_pack(
+        "{s:f, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "load_seconds",
+        info.load_seconds, "prompt_tokens", s->n_prompt, "prompt_seconds", s->prompt_seconds,
+        "prompt_tokens_per_second", rate(s->n_prompt, s->prompt_seconds), "decode_tokens",
+        s->n_token, "decode_seconds", s->decode_seconds, "decode_tokens_per_second",
+        rate(n_decode, s->decode_seconds), "sample_seconds", s->sample_seconds, "file_bytes",
+        (json_int_t)info.file_bytes, "state_bytes", (json_int_t)s->state_bytes, "scratch_bytes",
+        (json_int_t)s->scratch_bytes, "peak_resident_bytes", (json_int_t)peak_resident_bytes());
+    /* A text may hold NUL bytes: its length is told. */
+    json_t *text = json_stringn(out->text.len ? (const char *)out->text.data : "", out->text.len);
+    return print_object("run",
+                        json_pack("{s:o, s:O, s:s, s:s, s:i, s:s, s:o}", "text", text, "tokens",
+                                  out->ids, "finish", ft_finish_text(s->finish), "arch", info.arch,
+                                  "threads", info.n_thread, "cpu", info.cpu, "stats", stats));
+}
+
+/* The prompt's text: -p as it is, -f a file, "-" standard input. */
+static int get_prompt(const options *o, char **text, size_t *len)
+{
+    if (!o->prompt)
+        return read_text("run", o->file ? o->file : "-", text, len);
+    *len = strlen(o->prompt);
+    *text = malloc(*len + 1);
+    if (!*text)
+        return report_failure("run", FT_NOMEM, NULL);
+    memcpy(*text, o->prompt, *len + 1);
+    return -1;
+}
+
+static int generate(const options *o, ft_model *m, ft_session *s, const char *text, size_t len)
+{
+    int32_t *ids;
+    size_t n;
+    ft_error err = {0};
+    ft_status st = ft_tokenize(m, text, len, o->special, &ids, &n, &err);
+    if (st != FT_OK)
+        return report_failure("run", st, &err);
+    if (n > INT32_MAX) {
+        ft_free(ids);
+        fprintf(stderr, "foretoken run: the prompt has %zu tokens\n", n);
+        return EXIT_FAILED;
+    }
+    output out = {.o = o, .ids = json_array()};
+    buf_init(&out.text, (size_t)1 << 30);
+    progress_bar bar = {0};
+    ft_generate_params p = ft_generate_params_default();
+    p.n_max = o->n_max;
+    p.ignore_eos = o->ignore_eos;
+    p.special = o->special;
+    p.sample = o->sample;
+    p.on_token = on_token;
+    p.on_token_ctx = &out;
+    p.on_prompt = progress_show;
+    p.on_prompt_ctx = &bar;
+    if (o->echo && !o->json)
+        fwrite(text, 1, len, stdout);
+    ft_generate_stats stats;
+    st = ft_session_generate(s, ids, (int)n, &p, &stats, &err);
+    progress_end(&bar);
+    ft_free(ids);
+    int rc = st == FT_OK ? EXIT_OK : report_failure("run", st, &err);
+    if (o->json && st == FT_OK)
+        rc = print_json(m, &stats, &out);
+    else if (st == FT_OK)
+        putchar('\n');
+    fflush(stdout);
+    if (!o->quiet && (st == FT_OK || st == FT_CANCELLED))
+        print_stats(m, &stats);
+    json_decref(out.ids);
+    buf_deinit(&out.text);
+    return rc;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    options o = {.m = model_args_default(), .n_max = -1, .sample = ft_sample_params_default()};
+    const arg_spec spec[] = {
+        COMMON_MODEL_ARGS(o.m),
+        COMMON_CTX_ARG(o.m),
+        {"--prompt", 'p', ARG_STR, &o.prompt, 0, 0, "TEXT", "the text to continue"},
+        {"--file", 'f', ARG_STR, &o.file, 0, 0, "FILE", "read it from a file; -: standard input"},
+        {"--n-predict", 'n', ARG_INT, &o.n_max, -1, INT32_MAX, "N",
+         "tokens to make; -1: until the context is full"},
+        {"--temp", 0, ARG_FLOAT, &o.sample.temp, 0, 100, "T",
+         "temperature; 0: the most probable token"},
+        {"--top-k", 0, ARG_INT, &o.sample.top_k, 0, INT32_MAX, "K", "most probable K; 0: off"},
+        {"--top-p", 0, ARG_FLOAT, &o.sample.top_p, 0, 1, "P", "most probable mass P; 1: off"},
+        {"--min-p", 0, ARG_FLOAT, &o.sample.min_p, 0, 1, "P",
+         "at least P times the best one's probability; 0: off"},
+        {"--seed", 0, ARG_SIZE, &o.sample.seed, 0, 0, "N", "the same seed gives the same text"},
+        {"--ignore-eos", 0, ARG_FLAG, &o.ignore_eos, 0, 0, NULL, "go on after the end of the text"},
+        {"--special", 0, ARG_FLAG, &o.special, 0, 0, NULL,
+         "special tokens: read in the prompt, shown in the text"},
+        {"--echo", 0, ARG_FLAG, &o.echo, 0, 0, NULL, "print the prompt before its continuation"},
+        {"--json", 0, ARG_FLAG, &o.json, 0, 0, NULL, "one JSON object at the end, nothing else"},
+        {"--quiet", 'q', ARG_FLAG, &o.quiet, 0, 0, NULL, "no statistics"},
+    };
+    arg_command c = {.command = "run",
+                     .usage = "-m FILE [-p TEXT | -f FILE] [options]",
+                     .about = "Continue a text. Without -p and -f it is read from standard input.",
+                     .spec = spec,
+                     .n_spec = (int)(sizeof spec / sizeof *spec)};
+    int rc = args_parse(&c, argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (o.prompt && o.file) {
+        fprintf(stderr, "foretoken run: --prompt and --file exclude each other\n");
+        return EXIT_USAGE;
+    }
+    ft_model *m;
+    ft_session *s = NULL;
+    rc = open_model("run", &o.m, &m, &s);
+    if (rc >= 0)
+        return rc;
+    char *text = NULL;
+    size_t len = 0;
+    rc = get_prompt(&o, &text, &len);
+    if (rc < 0) {
+        interrupt_install(s);
+        rc = generate(&o, m, s, text, len);
+        interrupt_install(NULL);
+    }
+    free(text);
+    ft_session_free(s);
+    ft_model_close(m);
+    return rc;
+}

@@ -1,0 +1,324 @@
+/* draft.c - see draft.h. */
+#include "draft/draft.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/mem.h"
+
+struct drafter {
+    backend *be;    /* borrowed */
+    const model *m; /* borrowed */
+    draft_params p;
+    int width;
+    be_kv kv;
+    size_t kv_bytes;
+    cells cells;
+    /* Waiting rows (invariant 2). */
+    float *hid; /* [n_window + 1][width], device: of cells hid_first, hid_first + 1, ... */
+    int hid_first, n_hid;
+    /* The chain. */
+    int chain_cell; /* of the last step; -1: none */
+    float *chain;   /* [width], hidden row of the last step, device */
+    float *logits;  /* [head rows], device */
+    int32_t *list;  /* [max list], device */
+    int n_list;
+};
+
+static int hid_cap(const draft_params *p)
+{
+    return p->n_window + 1;
+}
+
+static bool take(backend *be, void *out, size_t n)
+{
+    void *p = be_alloc(be, n);
+    memcpy(out, &p, sizeof p);
+    return p != NULL;
+}
+
+ft_status draft_create(drafter **out, backend *be, const model *m, const draft_params *p,
+                       ft_error *err)
+{
+    *out = NULL;
+    drafter *d = mem_zalloc(sizeof *d);
+    if (!d)
+        return err_set(err, FT_NOMEM, "drafter");
+    const model_hparams *h = &m->h;
+    d->be = be;
+    d->m = m;
+    d->p = *p;
+    d->width = layer_hidden_width(h);
+    d->kv.type = p->kv_type;
+    d->kv.cell_bytes = be_cell_bytes(p->kv_type, h->n_head_kv * h->d_head);
+    d->chain_cell = -1;
+    cells_init(&d->cells, p->sink, p->window);
+    size_t row = (size_t)d->width * sizeof(float);
+    bool ok = size_mul(&d->kv_bytes, (size_t)p->n_ctx + (size_t)p->n_window, d->kv.cell_bytes) &&
+              take(be, &d->kv.k, d->kv_bytes) && take(be, &d->kv.v, d->kv_bytes) &&
+              take(be, &d->hid, (size_t)hid_cap(p) * row) && take(be, &d->chain, row) &&
+              take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
+              take(be, &d->list, (size_t)cells_list_max(&d->cells, p->n_ctx) * sizeof(int32_t));
+    if (!ok) {
+        draft_free(d);
+        return err_set(err, FT_NOMEM, "drafter: cells for %d tokens", p->n_ctx);
+    }
+    *out = d;
+    return FT_OK;
+}
+
+void draft_free(drafter *d)
+{
+    if (!d)
+        return;
+    size_t row = (size_t)d->width * sizeof(float);
+    be_release(d->be, d->kv.k, d->kv_bytes);
+    be_release(d->be, d->kv.v, d->kv_bytes);
+    be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
+    be_release(d->be, d->chain, row);
+    be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
+    be_release(d->be, d->list, (size_t)cells_list_max(&d->cells, d->p.n_ctx) * sizeof(int32_t));
+    mem_free(d);
+}
+
+void draft_reset(drafter *d)
+{
+    cells_clear(&d->cells);
+    d->n_hid = 0;
+    d->chain_cell = -1;
+}
+
+size_t draft_bytes(const drafter *d)
+{
+    return 2 * d->kv_bytes + (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
+           (size_t)d->p.head->n_row * sizeof(float);
+}
+
+size_t draft_scratch(const model *m, const draft_params *p, int n_row)
+{
+    int n = n_row > hid_cap(p) ? n_row : hid_cap(p);
+    return layer_draft_scratch(m, n, 1) + 3 * arena_cost((size_t)n * sizeof(void *));
+}
+
+int draft_last_read(const drafter *d)
+{
+    return d->n_list;
+}
+
+/* ---- Encoding ---------------------------------------------------------------------------------------- */
+
+/* Encode n rows as cells first, first + 1, ...; next [n] are the tokens behind them. The last row goes
+ * to the end when full: it reads what d->list says. */
+static void encode(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
+                   int n, bool full)
+{
+    size_t mark = arena_mark(scratch);
+    const be_kv **kv = arena_take(scratch, (size_t)n * sizeof *kv);
+    int32_t *cell = arena_take(scratch, (size_t)n * sizeof *cell);
+    assert(kv && cell);
+    for (int i = 0; i < n; i++) {
+        kv[i] = &d->kv;
+        cell[i] = first + i;
+    }
+    int32_t last = n - 1;
+    be_attn_row read = {.kv = &d->kv, .cell = d->list, .n_cell = d->n_list};
+    layer_draft_batch b = {.n_row = n,
+                           .tok = next,
+                           .hidden = hidden,
+                           .cell = cell,
+                           .kv = kv,
+                           .n_full = full ? 1 : 0,
+                           .full = &last,
+                           .read = &read,
+                           .head = d->p.head,
+                           .logits = d->logits,
+                           .hidden_out = d->chain};
+    layer_draft(d->be, d->m, d->p.w, scratch, &b);
+    arena_reset(scratch, mark);
+}
+
+static float *hid_row(const drafter *d, int cell)
+{
+    return d->hid + (size_t)(cell - d->hid_first) * (size_t)d->width;
+}
+
+/* K and V alone of committed cells [first, first + n), whose rows wait or are in `hidden`, the rows of
+ * cells at, at + 1, ...; tok: as draft_observe. */
+static void encode_committed(drafter *d, arena *scratch, const int32_t *tok, int first, int n,
+                             const float *hidden, int at)
+{
+    int n_wait = first < at ? at - first : 0;
+    if (n_wait > n)
+        n_wait = n;
+    if (n_wait > 0)
+        encode(d, scratch, tok + first + 1, hid_row(d, first), first, n_wait, false);
+    if (n > n_wait) {
+        int from = first + n_wait;
+        encode(d, scratch, tok + from + 1, hidden + (size_t)(from - at) * (size_t)d->width, from,
+               n - n_wait, false);
+    }
+    cells_wrote(&d->cells, first, n);
+}
+
+/* Append rows to those that wait. */
+static void wait_rows(drafter *d, const float *hidden, int first, int n)
+{
+    if (d->n_hid == 0)
+        d->hid_first = first;
+    be_move(d->be, hid_row(d, first), hidden, (size_t)n * (size_t)d->width * sizeof(float));
+    d->n_hid += n;
+}
+
+void draft_observe(drafter *d, arena *scratch, const int32_t *tok, int first, int n,
+                   const float *hidden, int n_end)
+{
+    draft_end(d);
+    /* What waits or is encoded at or past first belongs to a text that was dropped; what waits with a
+     * gap behind it has lost its successor. */
+    if (d->n_hid > 0 && d->hid_first + d->n_hid > first)
+        d->n_hid = first > d->hid_first ? first - d->hid_first : 0;
+    if (d->n_hid > 0 && d->hid_first + d->n_hid < first)
+        d->n_hid = 0;
+    cells_truncate(&d->cells, d->n_hid > 0 ? d->hid_first : first);
+    if (first + n == n_end && d->n_hid + n <= hid_cap(&d->p)) {
+        wait_rows(d, hidden, first, n); /* a round: encoded with the next draft, in one batch */
+        return;
+    }
+    int from = d->n_hid > 0 ? d->hid_first : first;
+    cells_range range[2];
+    int n_range = cells_plan(&d->cells, from, first + n - 1 - from, n_end, range);
+    for (int i = 0; i < n_range; i++)
+        encode_committed(d, scratch, tok, range[i].first, range[i].n, hidden, first);
+    d->n_hid = 0;
+    wait_rows(d, hidden + (size_t)(n - 1) * (size_t)d->width, first + n - 1, 1);
+}
+
+bool draft_ready(const drafter *d, int n_past)
+{
+    return d->n_hid > 0 && d->hid_first + d->n_hid == n_past;
+}
+
+/* ---- Drafting ----------------------------------------------------------------------------------------- */
+
+const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next)
+{
+    assert(draft_ready(d, n_past) && d->chain_cell < 0);
+    int n = d->n_hid;
+    size_t mark = arena_mark(scratch);
+    int32_t *ids = arena_take(scratch, (size_t)n * sizeof *ids);
+    assert(ids);
+    for (int i = 0; i < n; i++)
+        ids[i] = i < n - 1 ? tok[d->hid_first + i + 1] : next;
+    cells_wrote(&d->cells, d->hid_first, n); /* the last row reads what this very call writes */
+    d->n_list = cells_readable(&d->cells, n_past - 1, d->list);
+    encode(d, scratch, ids, d->hid, d->hid_first, n, true);
+    arena_reset(scratch, mark);
+    d->n_hid = 0;
+    d->chain_cell = n_past - 1;
+    return d->logits;
+}
+
+const float *draft_next(drafter *d, arena *scratch, int32_t tok)
+{
+    assert(d->chain_cell >= 0);
+    int cell = ++d->chain_cell;
+    cells_chained(&d->cells, cell);
+    d->n_list = cells_readable(&d->cells, cell, d->list);
+    encode(d, scratch, &tok, d->chain, cell, 1, true);
+    return d->logits;
+}
+
+void draft_end(drafter *d)
+{
+    cells_chain_end(&d->cells);
+    d->chain_cell = -1;
+}
+
+const float *draft_hidden(const drafter *d)
+{
+    return d->chain;
+}
+
+/* ---- For comparisons ----------------------------------------------------------------------------------- */
+
+size_t draft_rows_scratch(const drafter *d, int n)
+{
+    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, d->p.n_ctx);
+    return layer_draft_scratch(d->m, n, n) + arena_cost(rows * sizeof(be_kv *)) +
+           2 * arena_cost(rows * sizeof(int32_t)) + arena_cost(rows * sizeof(be_attn_row)) +
+           arena_cost(rows * list * sizeof(int32_t)) +
+           arena_cost(rows * (size_t)d->width * sizeof(float));
+}
+
+void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
+                int n, float *logits, layer_stage_fn *stage, void *stage_ctx)
+{
+    size_t mark = arena_mark(scratch), rows = (size_t)n;
+    size_t list_max = (size_t)cells_list_max(&d->cells, d->p.n_ctx);
+    const be_kv **kv = arena_take(scratch, rows * sizeof *kv);
+    int32_t *cell = arena_take(scratch, rows * sizeof *cell);
+    int32_t *full = arena_take(scratch, rows * sizeof *full);
+    be_attn_row *read = arena_take(scratch, rows * sizeof *read);
+    int32_t *list = arena_take(scratch, rows * list_max * sizeof *list);
+    float *out = arena_take(scratch, rows * (size_t)d->width * sizeof *out);
+    assert(kv && cell && full && read && list && out);
+    cells_wrote(&d->cells, first, n);
+    for (int i = 0; i < n; i++) {
+        int32_t *own = list + (size_t)i * list_max;
+        kv[i] = &d->kv;
+        cell[i] = first + i;
+        full[i] = i;
+        read[i] = (be_attn_row){
+            .kv = &d->kv, .cell = own, .n_cell = cells_readable(&d->cells, first + i, own)};
+    }
+    layer_draft_batch b = {.n_row = n,
+                           .tok = next,
+                           .hidden = hidden,
+                           .cell = cell,
+                           .kv = kv,
+                           .n_full = n,
+                           .full = full,
+                           .read = read,
+                           .head = d->p.head,
+                           .logits = logits,
+                           .hidden_out = out,
+                           .stage = stage,
+                           .stage_ctx = stage_ctx};
+    layer_draft(d->be, d->m, d->p.w, scratch, &b);
+    arena_reset(scratch, mark);
+}
+
+void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
+{
+    draft_end(d);
+    if (d->n_hid < 2)
+        return;
+    int n = d->n_hid - 1, last = d->hid_first + n;
+    encode_committed(d, scratch, tok, d->hid_first, n, NULL, last);
+    be_move(d->be, d->hid, hid_row(d, last), (size_t)d->width * sizeof(float));
+    d->hid_first = last;
+    d->n_hid = 1;
+}
+
+uint64_t draft_digest(const drafter *d)
+{
+    XXH3_state_t h;
+    XXH3_64bits_reset(&h);
+    uint64_t c = cells_digest(&d->cells);
+    XXH3_64bits_update(&h, &c, sizeof c);
+    XXH3_64bits_update(&h, &d->n_hid, sizeof d->n_hid);
+    if (d->n_hid)
+        XXH3_64bits_update(&h, &d->hid_first, sizeof d->hid_first);
+    XXH3_64bits_update(&h, d->hid, (size_t)d->n_hid * (size_t)d->width * sizeof(float));
+    const int range[2][2] = {{0, d->cells.sink_end}, {d->cells.begin, d->cells.end}};
+    for (int i = 0; i < 2; i++) {
+        size_t at = (size_t)range[i][0] * d->kv.cell_bytes;
+        size_t n = (size_t)(range[i][1] - range[i][0]) * d->kv.cell_bytes;
+        XXH3_64bits_update(&h, (const uint8_t *)d->kv.k + at, n);
+        XXH3_64bits_update(&h, (const uint8_t *)d->kv.v + at, n);
+    }
+    return XXH3_64bits_digest(&h);
+}

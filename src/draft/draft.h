@@ -1,0 +1,78 @@
+/* draft.h - the drafter of one conversation: the MTP block with its own cells, turned into a source of
+ * draft tokens that reads only what is valid and only what it must (docs/drafter.md).
+ *
+ * Cell c holds the pair (hidden row of position c, token of position c + 1). Committed hidden rows
+ * arrive through draft_observe; the last one waits until its token is known. draft_begin encodes what
+ * waits - all but the last with K and V alone - and gives the logits of the first draft; draft_next
+ * chains on the block's own output.
+ *
+ * 1. Which cells may be read is decided by cells.h alone.
+ * 2. What waits are the hidden rows of consecutive positions, the last of them that of the last
+ *    committed one.
+ * 3. Cells of a chain are dropped at draft_end, and by everything that changes what is committed.
+ *
+ * It knows nothing of sampling: logits out, tokens in.
+ *
+ * IDLE  -> CHAIN  draft_begin   cell n_past - 1 encoded, its logits given
+ * CHAIN -> CHAIN  draft_next    one more cell behind it
+ * any   -> IDLE   draft_end, draft_observe, draft_reset
+ */
+#ifndef DRAFT_DRAFT_H
+#define DRAFT_DRAFT_H
+
+#include "draft/cells.h"
+#include "layer/layer.h"
+
+typedef struct {
+    int n_ctx;        /* cells */
+    int n_window;     /* most hidden rows that wait; what one round can commit */
+    int sink, window; /* as cells_init */
+    dtype kv_type;
+    const model_mtp *w; /* the model's, or a copy with other types; borrowed */
+    const tensor *head; /* rows to compute logits for; borrowed */
+} draft_params;
+
+typedef struct drafter drafter;
+
+ft_status draft_create(drafter **out, backend *be, const model *m, const draft_params *p,
+                       ft_error *err) MUST_CHECK;
+void draft_free(drafter *d); /* NULL is allowed */
+void draft_reset(drafter *d);
+size_t draft_bytes(const drafter *d); /* device memory */
+/* Arena that the calls below need, when n_row rows are observed at once. */
+size_t draft_scratch(const model *m, const draft_params *p, int n_row);
+
+/* Hidden rows [n][width] of committed positions first .. first + n - 1. tok: ids of all positions
+ * below first + n. n_end: positions that will be committed when all of this input is; rows that no
+ * draft behind n_end can read are skipped. */
+void draft_observe(drafter *d, arena *scratch, const int32_t *tok, int first, int n,
+                   const float *hidden, int n_end);
+
+/* Are drafts possible behind position n_past - 1? (Its hidden row waits.) */
+bool draft_ready(const drafter *d, int n_past);
+/* next: the decided token of position n_past, not evaluated yet. tok as above. Logits [head rows] of
+ * the first draft, owned by d until the next call. Needs draft_ready. */
+const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next);
+/* tok: the draft just chosen. Logits of the next one. */
+const float *draft_next(drafter *d, arena *scratch, int32_t tok);
+void draft_end(drafter *d);
+
+/* Hidden row [width] that the last step handed on. */
+const float *draft_hidden(const drafter *d);
+
+/* For comparisons: committed rows [n] of cells first .. first + n - 1 to the end, each reading what its
+ * own step would read. next [n] the tokens behind them. logits out, [n][head rows]. The arena needs
+ * draft_rows_scratch(). */
+void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
+                int n, float *logits, layer_stage_fn *stage, void *stage_ctx);
+size_t draft_rows_scratch(const drafter *d, int n);
+
+/* Encode all that waits but the last row, so that what is kept depends on the text alone. */
+void draft_settle(drafter *d, arena *scratch, const int32_t *tok);
+/* Digest of all that a later draft could read. Settle first. */
+uint64_t draft_digest(const drafter *d);
+
+/* Cells read by the last step, for byte counts. */
+int draft_last_read(const drafter *d);
+
+#endif

@@ -1,0 +1,190 @@
+/* generate.c - plain generation: one token at a time, each through the one distribution. */
+#include <math.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+
+ft_sample_params ft_sample_params_default(void)
+{
+    sample_params d = sample_params_default();
+    return (ft_sample_params){
+        .temp = d.temp, .top_k = d.top_k, .top_p = d.top_p, .min_p = d.min_p, .seed = d.seed};
+}
+
+static sample_params internal(const ft_sample_params *p)
+{
+    sample_params s = sample_params_default();
+    s.temp = p->temp;
+    s.top_k = p->top_k;
+    s.top_p = p->top_p;
+    s.min_p = p->min_p;
+    s.seed = p->seed;
+    return s;
+}
+
+ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err)
+{
+    sample_params s = internal(p);
+    return sample_params_check(&s, err);
+}
+
+ft_generate_params ft_generate_params_default(void)
+{
+    return (ft_generate_params){.n_max = -1, .sample = ft_sample_params_default()};
+}
+
+const char *ft_finish_text(ft_finish f)
+{
+    switch (f) {
+    case FT_FINISH_LENGTH:
+        return "length";
+    case FT_FINISH_STOP:
+        return "stop";
+    case FT_FINISH_CONTEXT:
+        return "context";
+    case FT_FINISH_CANCELLED:
+        return "cancelled";
+    }
+    return "unknown";
+}
+
+/* A generation under way. */
+typedef struct {
+    ft_session *s;
+    const ft_generate_params *p;
+    sample_params sample;
+    ft_generate_stats *stats;
+    detok text;
+    buf out;
+} generation;
+
+/* Draw the token that follows what the session holds. */
+static ft_status draw(generation *g, int32_t *id, ft_error *err)
+{
+    ft_session *s = g->s;
+    double t0 = engine_now();
+    sample_row row = {.logits = s->logits, .n = s->model->m->h.n_vocab};
+    ft_status st = sample_distribution(s->sampler, &s->dist, &row, &g->sample, err);
+    if (st == FT_OK)
+        *id = sample_draw(&s->dist, g->sample.seed, s->state->n_past);
+    g->stats->sample_seconds += engine_now() - t0;
+    return st;
+}
+
+/* What a decided token adds to the text, into g->out; last: no further text will follow. */
+static ft_status add_text(generation *g, int32_t id, bool last, ft_error *err)
+{
+    const tokenizer *tok = g->s->model->tok;
+    buf_clear(&g->out);
+    if (tok) {
+        detok_put(&g->text, tok, id, !g->p->special, &g->out);
+        if (last)
+            detok_flush(&g->text, &g->out);
+    }
+    return buf_status(&g->out, "generate: text", err);
+}
+
+/* Hand a token and its text to the caller. False: the caller wants no more. */
+static bool deliver(generation *g, int32_t id)
+{
+    ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len};
+    if (g->p->on_token && !g->p->on_token(g->p->on_token_ctx, &t))
+        return false;
+    return !atomic_load(&g->s->cancel);
+}
+
+/* Why the token just decided is the last one; false: it is not. */
+static bool ends(const generation *g, int32_t id, ft_finish *why)
+{
+    const ft_session *s = g->s;
+    if (s->model->tok && !g->p->ignore_eos && tok_is_end(s->model->tok, id))
+        *why = FT_FINISH_STOP;
+    else if (g->p->n_max >= 0 && g->stats->n_token + 1 >= g->p->n_max)
+        *why = FT_FINISH_LENGTH;
+    else if (s->state->n_past >= s->state->shape.n_ctx)
+        *why = FT_FINISH_CONTEXT;
+    else
+        return false;
+    return true;
+}
+
+/* The logits of the last row are there; make tokens until one is the last. */
+static ft_status decode(generation *g, ft_error *err)
+{
+    for (;;) {
+        int32_t id;
+        TRY(draw(g, &id, err));
+        bool last = ends(g, id, &g->stats->finish);
+        TRY(add_text(g, id, last, err));
+        g->s->pending = id;
+        g->stats->n_token++;
+        if (!deliver(g, id) && !last) {
+            g->stats->finish = FT_FINISH_CANCELLED;
+            last = true;
+        }
+        if (last)
+            return FT_OK;
+        TRY(session_feed(g->s, NULL, 0, true, NULL, NULL, err));
+    }
+}
+
+static ft_status check_request(const ft_session *s, int n_prompt, const ft_generate_params *p,
+                               ft_error *err)
+{
+    TRY(ft_sample_params_check(&p->sample, err));
+    if (p->n_max < -1)
+        return err_set(err, FT_ARG, "n_max: %d, want -1 (no limit) or more", p->n_max);
+    if (n_prompt < 0)
+        return err_set(err, FT_ARG, "prompt: %d tokens", n_prompt);
+    if (n_prompt == 0 && s->pending < 0)
+        return err_set(
+            err, FT_ARG,
+            "prompt: no tokens; want at least one to read, or a generation to go on with");
+    return FT_OK;
+}
+
+/* After each chunk of the prompt: the caller, and ft_session_cancel, may stop it. */
+static bool on_chunk(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    generation *g = ctx;
+    g->stats->n_prompt = (int)done;
+    if (g->p->on_prompt && !g->p->on_prompt(g->p->on_prompt_ctx, what, done, total))
+        return false;
+    return !atomic_load(&g->s->cancel);
+}
+
+/* Room for the text of any usual token, taken before anything is read. */
+static ft_status reserve_text(generation *g, ft_error *err)
+{
+    buf_init(&g->out, 1 << 24);
+    if (!buf_extend(&g->out, 1024))
+        return buf_status(&g->out, "generate: text", err);
+    buf_clear(&g->out);
+    return FT_OK;
+}
+
+ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
+                              const ft_generate_params *p, ft_generate_stats *stats, ft_error *err)
+{
+    ft_generate_stats local;
+    if (!stats)
+        stats = &local;
+    *stats = (ft_generate_stats){.finish = FT_FINISH_LENGTH};
+    TRY(check_request(s, n_prompt, p, err));
+    atomic_store(&s->cancel, false);
+    stats->state_bytes = s->state->n_bytes;
+    stats->scratch_bytes = s->scratch.size;
+    generation g = {.s = s, .p = p, .sample = internal(&p->sample), .stats = stats};
+    TRY(reserve_text(&g, err));
+    double t0 = engine_now();
+    ft_status st = session_feed(s, prompt, n_prompt, p->n_max != 0, on_chunk, &g, err);
+    double t1 = engine_now();
+    stats->prompt_seconds = t1 - t0;
+    if (st == FT_CANCELLED)
+        stats->finish = FT_FINISH_CANCELLED;
+    if (st == FT_OK && p->n_max != 0)
+        st = decode(&g, err);
+    stats->decode_seconds = engine_now() - t1;
+    buf_deinit(&g.out);
+    return st;
+}
