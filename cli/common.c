@@ -141,7 +141,13 @@ void progress_end(progress_bar *p)
 model_args model_args_default(void)
 {
     ft_session_params p = ft_session_params_default();
-    return (model_args){.kv = p.kv_type, .n_ctx = p.n_ctx, .n_chunk = p.n_chunk};
+    return (model_args){.kv = p.kv_type,
+                        .n_ctx = p.n_ctx,
+                        .n_chunk = p.n_chunk,
+                        .sink = p.sink,
+                        .window = p.window,
+                        .draft_quant = "default",
+                        .draft_quant_mixers = "file"};
 }
 
 int open_model(const char *command, const model_args *a, ft_model **m, ft_session **s)
@@ -151,14 +157,23 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
         fprintf(stderr, "foretoken %s: no model; give one with -m FILE\n", command);
         return EXIT_USAGE;
     }
-    ft_model_params mp = {.mtp_path = a->mtp, .n_thread = a->n_thread, .cpu = a->cpu};
+    ft_model_params mp = {.mtp_path = a->mtp,
+                          .n_thread = a->n_thread,
+                          .cpu = a->cpu,
+                          .draft_quant = a->draft_quant,
+                          .draft_quant_mixers = a->draft_quant_mixers};
     ft_error err = {0};
     ft_status st = ft_model_open(m, a->model, &mp, &err);
     if (st != FT_OK)
         return report_failure(command, st, &err);
     if (!s)
         return -1;
-    ft_session_params sp = {.n_ctx = a->n_ctx, .n_chunk = a->n_chunk, .kv_type = a->kv};
+    ft_session_params sp = {.n_ctx = a->n_ctx,
+                            .n_chunk = a->n_chunk,
+                            .kv_type = a->kv,
+                            .no_draft = a->no_drafter,
+                            .sink = a->sink,
+                            .window = a->window};
     st = ft_session_create(s, *m, &sp, &err);
     if (st == FT_OK)
         return -1;

@@ -39,8 +39,9 @@ bool interrupted(void);
 
 /* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
 typedef struct {
-    const char *model, *mtp, *cpu, *kv;
-    int n_thread, n_ctx, n_chunk;
+    const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers;
+    int n_thread, n_ctx, n_chunk, sink, window;
+    bool no_drafter; /* the command has no use for one */
 } model_args;
 model_args model_args_default(void);
 #define COMMON_MODEL_ARGS(m)                                                                      \
@@ -65,6 +66,32 @@ model_args model_args_default(void);
             "context in tokens; 0: the model's own, 8192 at most" \
     }
 
+#define COMMON_DRAFT_ARGS(m)                                                           \
+    {"--draft-quant",                                                                  \
+     0,                                                                                \
+     ARG_CHOICE,                                                                       \
+     &(m).draft_quant,                                                                 \
+     0,                                                                                \
+     0,                                                                                \
+     "default|file|q8_0|q5_0|q4_0",                                                    \
+     "type of the drafter's wide matrices"},                                           \
+        {"--draft-quant-mixers",                                                       \
+         0,                                                                            \
+         ARG_CHOICE,                                                                   \
+         &(m).draft_quant_mixers,                                                      \
+         0,                                                                            \
+         0,                                                                            \
+         "default|file|q8_0|q5_0|q4_0",                                                \
+         "type of the drafter's hyper-connection mixers"},                             \
+        {"--sink", 0,                                                                  \
+         ARG_INT,  &(m).sink,                                                          \
+         0,        1024,                                                               \
+         "N",      "cells at the start of the text that a draft step reads; 0: none"}, \
+    {                                                                                  \
+        "--window", 0, ARG_INT, &(m).window, 0, INT32_MAX, "N",                        \
+            "cells before its own that a draft step reads"                             \
+    }
+
 /* Open the model and, if s is not NULL, a session. On failure a message is printed, what was opened
  * is closed, and the exit code returned; -1: go on. */
 int open_model(const char *command, const model_args *a, ft_model **m, ft_session **s);
@@ -79,5 +106,6 @@ int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
+int cmd_draft_error(int argc, char **argv);
 
 #endif

@@ -28,8 +28,9 @@ static int parse_ids(const char *text, size_t len, buf *ids)
         errno = 0;
         long v = strtol(at, &end, 10);
         if (end == at || errno || v < 0 || v > INT32_MAX || (*end && !strchr(" \t\r\n", *end))) {
-            fprintf(stderr, "foretoken eval: --tokens: '%.20s' at byte %td is not a token id\n", at,
-                    at - text);
+            size_t n = strcspn(at, " \t\r\n");
+            fprintf(stderr, "foretoken eval: --tokens: '%.*s' at byte %td is not a token id\n",
+                    n < 20 ? (int)n : 20, at, at - text);
             return EXIT_FAILED;
         }
         int32_t id = (int32_t)v;

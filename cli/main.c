@@ -15,6 +15,7 @@ static const struct {
     {"quantize", "a GGUF to other tensor types", cmd_quantize},
     {"perplexity", "how well a model predicts a text", cmd_perplexity},
     {"eval", "logits and inner rows of a token list, for comparisons", cmd_eval},
+    {"draft-error", "what low-bit draft weights cost in accuracy", cmd_draft_error},
 };
 
 static void help(FILE *f)

@@ -9,6 +9,9 @@ typedef struct {
     const char *prompt, *file;
     int n_max;
     ft_sample_params sample;
+    int draft_max;
+    float draft_p_min;
+    bool no_draft, draft_fixed, show_drafts;
     bool ignore_eos, special, echo, json, quiet;
 } options;
 
@@ -26,6 +29,13 @@ static bool on_token(void *ctx, const ft_token *t)
         buf_put(&out->text, t->text, t->len);
         return json_array_append_new(out->ids, json_integer(t->id)) == 0 && !out->text.failed;
     }
+    if (out->o->show_drafts) {
+        /* green: a draft was right; red: corrected; no colour: no draft was there */
+        static const char *const colour[] = {"", "\033[32m", "\033[31m"};
+        return printf("%s%.*s%s", colour[t->kind], (int)t->len, t->text,
+                      *colour[t->kind] ? "\033[0m" : "") >= 0 &&
+               fflush(stdout) == 0;
+    }
     /* A reader that went away (a closed pipe) ends the text, it does not fail the command. */
     return fwrite(t->text, 1, t->len, stdout) == t->len && fflush(stdout) == 0;
 }
@@ -33,6 +43,25 @@ static bool on_token(void *ctx, const ft_token *t)
 static double rate(int n, double seconds)
 {
     return seconds > 0 ? n / seconds : 0;
+}
+
+/* Acceptance by depth, as far as there were drafts. */
+static void print_drafts(const ft_draft_stats *d, int n_token)
+{
+    if (d->drafted == 0) {
+        fprintf(stderr, "drafts  none: %s\n", d->off_reason);
+        return;
+    }
+    fprintf(stderr,
+            "drafts  %llu of %llu accepted (%.1f %%) in %llu rounds, %.2f tokens a round; by depth",
+            (unsigned long long)d->accepted, (unsigned long long)d->drafted,
+            100.0 * (double)d->accepted / (double)d->drafted, (unsigned long long)d->rounds,
+            d->rounds ? (double)(n_token - 1) / (double)d->rounds : 0);
+    for (int i = 0; i < FT_DRAFT_MAX && d->verified_at[i]; i++)
+        fprintf(stderr, " %.1f %%", 100.0 * (double)d->accepted_at[i] / (double)d->verified_at[i]);
+    fprintf(stderr, "\n        draft step %.3f ms and %.2f MB, verification %.3f ms a round\n",
+            d->steps ? 1e3 * d->draft_seconds / (double)d->steps : 0, 1e-6 * (double)d->step_bytes,
+            d->rounds ? 1e3 * d->verify_seconds / (double)d->rounds : 0);
 }
 
 static void print_stats(const ft_model *m, const ft_generate_stats *s)
@@ -48,13 +77,30 @@ static void print_stats(const ft_model *m, const ft_generate_stats *s)
     fprintf(stderr, "decode  %d tokens in %.3f s, %.1f tokens/s (sampling %.3f s); end: %s\n",
             s->n_token, s->decode_seconds, rate(n_decode, s->decode_seconds), s->sample_seconds,
             ft_finish_text(s->finish));
-    fprintf(stderr, "drafts  none: drafting is not part of this version%s%s\n",
-            info.has_mtp ? "" : "; ", info.has_mtp ? "" : info.no_mtp_reason);
+    print_drafts(&s->draft, s->n_token);
     fprintf(
         stderr,
         "memory  file %.1f MB (mapped), state %.1f MB, scratch %.1f MB, peak resident %.1f MB\n",
         mb * (double)info.file_bytes, mb * (double)s->state_bytes, mb * (double)s->scratch_bytes,
         mb * (double)peak_resident_bytes());
+}
+
+static json_t *drafts_json(const ft_draft_stats *d, int n_token)
+{
+    json_t *depth = json_array();
+    for (int i = 0; i < FT_DRAFT_MAX && d->verified_at[i]; i++)
+        json_array_append_new(depth,
+                              json_pack("{s:I, s:I}", "verified", (json_int_t)d->verified_at[i],
+                                        "accepted", (json_int_t)d->accepted_at[i]));
+    double rounds = d->rounds ? (double)d->rounds : 1, steps = d->steps ? (double)d->steps : 1;
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:o, s:I, s:f, s:f, s:I, s:I}", "off_reason",
+                     d->off_reason, "rounds", (json_int_t)d->rounds, "drafted",
+                     (json_int_t)d->drafted, "accepted", (json_int_t)d->accepted,
+                     "tokens_per_round", n_token > 0 ? (double)(n_token - 1) / rounds : 0.0,
+                     "by_depth", depth, "steps", (json_int_t)d->steps, "ms_per_step",
+                     1e3 * d->draft_seconds / steps, "ms_per_verification",
+                     1e3 * d->verify_seconds / rounds, "bytes_per_step", (json_int_t)d->step_bytes,
+                     "state_bytes", (json_int_t)d->state_bytes);
 }
 
 static int print_json(const ft_model *m, const ft_generate_stats *s, const output *out)
@@ -73,9 +119,10 @@ static int print_json(const ft_model *m, const ft_generate_stats *s, const outpu
     /* A text may hold NUL bytes: its length is told. */
     json_t *text = json_stringn(out->text.len ? (const char *)out->text.data : "", out->text.len);
     return print_object("run",
-                        json_pack("{s:o, s:O, s:s, s:s, s:i, s:s, s:o}", "text", text, "tokens",
-                                  out->ids, "finish", ft_finish_text(s->finish), "arch", info.arch,
-                                  "threads", info.n_thread, "cpu", info.cpu, "stats", stats));
+                        json_pack("{s:o, s:O, s:s, s:s, s:i, s:s, s:o, s:o}", "text", text,
+                                  "tokens", out->ids, "finish", ft_finish_text(s->finish), "arch",
+                                  info.arch, "threads", info.n_thread, "cpu", info.cpu, "stats",
+                                  stats, "drafts", drafts_json(&s->draft, s->n_token)));
 }
 
 /* The prompt's text: -p as it is, -f a file, "-" standard input. */
@@ -112,6 +159,9 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
     p.ignore_eos = o->ignore_eos;
     p.special = o->special;
     p.sample = o->sample;
+    p.draft_max = o->no_draft ? 0 : o->draft_max;
+    p.draft_fixed = o->draft_fixed;
+    p.draft_p_min = o->draft_p_min;
     p.on_token = on_token;
     p.on_token_ctx = &out;
     p.on_prompt = progress_show;
@@ -137,10 +187,14 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
 
 int cmd_run(int argc, char **argv)
 {
-    options o = {.m = model_args_default(), .n_max = -1, .sample = ft_sample_params_default()};
+    options o = {.m = model_args_default(),
+                 .n_max = -1,
+                 .sample = ft_sample_params_default(),
+                 .draft_max = 3};
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
         COMMON_CTX_ARG(o.m),
+        COMMON_DRAFT_ARGS(o.m),
         {"--prompt", 'p', ARG_STR, &o.prompt, 0, 0, "TEXT", "the text to continue"},
         {"--file", 'f', ARG_STR, &o.file, 0, 0, "FILE", "read it from a file; -: standard input"},
         {"--n-predict", 'n', ARG_INT, &o.n_max, -1, INT32_MAX, "N",
@@ -152,6 +206,15 @@ int cmd_run(int argc, char **argv)
         {"--min-p", 0, ARG_FLOAT, &o.sample.min_p, 0, 1, "P",
          "at least P times the best one's probability; 0: off"},
         {"--seed", 0, ARG_SIZE, &o.sample.seed, 0, 0, "N", "the same seed gives the same text"},
+        {"--draft-max", 0, ARG_INT, &o.draft_max, 0, FT_DRAFT_MAX, "N",
+         "most drafts a round; 0: none"},
+        {"--draft-fixed", 0, ARG_FLAG, &o.draft_fixed, 0, 0, NULL,
+         "always draft-max drafts, not as many as pay"},
+        {"--draft-p-min", 0, ARG_FLOAT, &o.draft_p_min, 0, 1, "P",
+         "stop drafting below this probability of the drafter's best token"},
+        {"--no-draft", 0, ARG_FLAG, &o.no_draft, 0, 0, NULL, "no drafts"},
+        {"--show-drafts", 0, ARG_FLAG, &o.show_drafts, 0, 0, NULL,
+         "colour tokens: green an accepted draft, red a corrected one"},
         {"--ignore-eos", 0, ARG_FLAG, &o.ignore_eos, 0, 0, NULL, "go on after the end of the text"},
         {"--special", 0, ARG_FLAG, &o.special, 0, 0, NULL,
          "special tokens: read in the prompt, shown in the text"},

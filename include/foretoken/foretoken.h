@@ -111,6 +111,10 @@ typedef struct {
     const char *mtp_path; /* a separate file with the draft head; NULL: the model's own, if any */
     int n_thread;         /* 0: one per usable core */
     const char *cpu; /* "generic", "avx2", "avx512", "neon"; NULL: the best of this processor */
+    /* Types that the drafter holds its matrices in: "default" (Q8_0 for what the file holds as F32,
+     * F16 or BF16), "file", "q8_0", "q5_0", "q4_0". Speed only: the text stays the same. */
+    const char *draft_quant;        /* the wide ones; NULL: "default" */
+    const char *draft_quant_mixers; /* those of hyper-connections; NULL: "file" */
 } ft_model_params;
 FT_API ft_model_params ft_model_params_default(void);
 
@@ -147,6 +151,32 @@ FT_API ft_status ft_detokenize(const ft_model *m, const int32_t *ids, size_t n, 
                                char **text, size_t *len, ft_error *err) FT_CHECK;
 FT_API void ft_free(void *p); /* what the library handed over; NULL is allowed */
 
+/* What a token is written in, by its first letter. X(name, text) */
+#define FT_SCRIPT_LIST(X)                                                  \
+    X(LATIN, "Latin")                                                      \
+    X(CYRILLIC, "Cyrillic")                                                \
+    X(GREEK, "Greek")                                                      \
+    X(ARABIC, "Arabic")                                                    \
+    X(HEBREW, "Hebrew")                                                    \
+    X(DEVANAGARI, "Devanagari")                                            \
+    X(THAI, "Thai")                                                        \
+    X(HAN, "Han")                                                          \
+    X(KANA, "Hiragana, Katakana")                                          \
+    X(HANGUL, "Hangul")                                                    \
+    X(OTHER, "other")              /* letters of other scripts, symbols */ \
+    X(PART, "parts of characters") /* some bytes of one, no whole one */   \
+    X(DIGIT, "digits")                                                     \
+    X(PUNCT, "punctuation, space")                                         \
+    X(SPECIAL, "special") /* control tokens */
+
+typedef enum {
+#define FT_SCRIPT_ENUM(name, text) FT_SCRIPT_##name,
+    FT_SCRIPT_LIST(FT_SCRIPT_ENUM)
+#undef FT_SCRIPT_ENUM
+        FT_N_SCRIPT
+} ft_script;
+FT_API const char *ft_script_name(ft_script s); /* a static string; "unknown" outside the list */
+
 /* Receives a report piece by piece. Return false to stop (FT_CANCELLED). */
 typedef bool ft_write_fn(void *ctx, const char *text, size_t len);
 /* Describe a GGUF: metadata, tensors, types, bytes per part, features. Works for files that cannot be
@@ -159,11 +189,16 @@ FT_API ft_status ft_inspect(const char *path, bool json, ft_write_fn *write, voi
 /* One conversation: its tokens and everything the model remembers of them. One caller at a time. */
 typedef struct ft_session ft_session;
 
+#define FT_WINDOW_ALL INT32_MAX
+
 typedef struct {
     int n_ctx;   /* most tokens, up to 2^24; 0: the model's trained context, 8192 at most. More than
                           * the model was trained for is allowed, the text gets worse there */
     int n_chunk; /* most rows per forward call, 1..4096; default 512 */
     const char *kv_type; /* "f16" (default), "f32", "q8_0" */
+    bool no_draft;       /* without a drafter, even if the model has a draft head */
+    int sink;   /* cells at the start of the text that every draft step may read, 0..1024; 64 */
+    int window; /* cells before its own that a draft step reads; 256; FT_WINDOW_ALL: all */
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
 
@@ -205,7 +240,6 @@ FT_API ft_status ft_session_eval_rows(ft_session *s, const int32_t *tok, int n_t
                                       const ft_eval_out *out, ft_error *err) FT_CHECK;
 
 /* Rows of the draft head, for comparison with other implementations. */
-#define FT_WINDOW_ALL INT32_MAX
 typedef struct {
     int sink;      /* cells at the start of the text that every step may read, 0..1024 */
     int window;    /* cells before its own that a step reads; FT_WINDOW_ALL: every earlier one */
@@ -246,12 +280,22 @@ typedef enum {
 } ft_finish;
 FT_API const char *ft_finish_text(ft_finish f);
 
+#define FT_DRAFT_MAX 15
+
+/* How a token came about. All of them are the model's own choice. */
+typedef enum {
+    FT_TOKEN_PLAIN,    /* no draft was there to compare with */
+    FT_TOKEN_ACCEPTED, /* a draft proposed it */
+    FT_TOKEN_CORRECTED /* a draft proposed another one */
+} ft_token_kind;
+
 /* One token as it is decided. text [len] is what it adds to the text, whole UTF-8 characters only
  * (may be empty), borrowed for the call. Return false to stop after it. */
 typedef struct {
     int32_t id;
     const char *text;
     size_t len;
+    ft_token_kind kind;
 } ft_token;
 typedef bool ft_token_fn(void *ctx, const ft_token *t);
 
@@ -260,12 +304,30 @@ typedef struct {
     bool ignore_eos; /* go on after the model's end of text */
     bool special;    /* special tokens appear in the text */
     ft_sample_params sample;
+    int draft_max;     /* most drafts per round, 0 (none) .. FT_DRAFT_MAX; default 3 */
+    bool draft_fixed;  /* always draft_max of them; otherwise as many as pay, by measurement */
+    float draft_p_min; /* stop drafting where the drafter's best probability is below; 0: never */
     ft_token_fn *on_token; /* NULL: none */
     void *on_token_ctx;
     ft_progress_fn *on_prompt; /* NULL: none; after every chunk of the prompt, in tokens */
     void *on_prompt_ctx;
 } ft_generate_params;
 FT_API ft_generate_params ft_generate_params_default(void);
+
+/* What drafting did. A round verifies the drafts made for it in one forward call and emits the
+ * accepted ones and one more token: emitted = accepted + rounds, less what an end of the text cut off. */
+typedef struct {
+    const char *off_reason; /* why no drafts were made at all; "" if there were some */
+    uint64_t rounds;
+    uint64_t drafted, accepted; /* accepted <= drafted */
+    /* By depth, 0 = the first draft of a round: verified counts drafts whose forerunners were all
+     * accepted; what stands behind a rejected one is drafted, and not verified. */
+    uint64_t verified_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
+    uint64_t steps; /* draft steps run */
+    double draft_seconds, verify_seconds;
+    uint64_t step_bytes; /* that one draft step has to read: weights and cells */
+    size_t state_bytes;  /* of the drafter */
+} ft_draft_stats;
 
 typedef struct {
     ft_finish finish;
@@ -274,6 +336,7 @@ typedef struct {
     double prompt_seconds, decode_seconds, sample_seconds;
     size_t state_bytes; /* of the session */
     size_t scratch_bytes;
+    ft_draft_stats draft;
 } ft_generate_stats;
 
 /* Read prompt [n_prompt] (appended to what the session holds), then make tokens. Every token made is
@@ -313,6 +376,81 @@ typedef struct {
 FT_API ft_status ft_perplexity(ft_model *m, const int32_t *tok, size_t n_tok,
                                const ft_session_params *sp, const ft_perplexity_params *p,
                                ft_perplexity_result *out, ft_error *err) FT_CHECK;
+
+/* What low-bit types would cost in one matrix of the draft head. */
+typedef struct {
+    const char *part;     /* "fc_embedding", "fc_hidden" (the halves of eh_proj), "attn_q", ... */
+    const char *name;     /* of the tensor in the file */
+    const char *type;     /* as it has it; the errors are against these values */
+    const char *no_error; /* why there are no errors: rows no multiple of 32; "" if there are */
+    int n_row, n_col;
+    /* Relative RMSE of W x for Gaussian x: sqrt(sum (W' x - W x)^2 / sum (W x)^2). Q4_0 with scales
+     * by the plain rule, and with fitted ones, which drafting uses. */
+    double q8_0, q5_0, q4_0_plain, q4_0;
+} ft_draft_error_report;
+typedef void ft_draft_error_fn(void *ctx, const ft_draft_error_report *r);
+
+/* Report every matrix of the draft head that may be held in a low-bit type, in a fixed order. The
+ * strings are valid during the call. Errors: ARG (no callback), UNSUPPORTED (no draft head), NOMEM. */
+FT_API ft_status ft_draft_error(const ft_model *m, ft_draft_error_fn *report, void *ctx,
+                                ft_error *err) FT_CHECK;
+
+/* ---- Draft vocabularies ---------------------------------------------------------------------- */
+
+/* A draft vocabulary is a file that names the tokens which may be drafted; a draft step then reads the
+ * rows of the head for those alone (ft_model_params.draft_vocab). It changes speed, never the text.
+ * It has to be made from text like that which will be written: one made from English gives hardly any
+ * draft in Cyrillic or Chinese, which the report shows. */
+
+typedef struct {
+    int n_vocab;        /* tokens of the model */
+    int n_draft;        /* of them in the draft vocabulary */
+    uint64_t n_token;   /* tokens of the text, each time that they stand there */
+    uint64_t n_covered; /* of them in the draft vocabulary */
+} ft_coverage;
+/* At least 16 tokens of text, and fewer than 80 % of them covered: drafts will often be wrong. */
+FT_API bool ft_coverage_is_poor(const ft_coverage *c);
+
+typedef struct {
+    ft_coverage all;
+    ft_coverage script[FT_N_SCRIPT];
+    uint64_t head_bytes, full_head_bytes; /* the head's rows, of the draft vocabulary and of all */
+} ft_draft_vocab_report;
+
+typedef struct {
+    const char *const *text; /* [n_text] paths of files to count tokens in; "-": standard input */
+    int n_text;
+    const char *const *merge; /* [n_merge] draft vocabularies whose tokens are all taken */
+    int n_merge;
+    double coverage; /* take the most frequent tokens until this share of the text; default 0.99 */
+    int count;       /* or until there are so many tokens in all; 0 (default): by coverage */
+    bool no_bytes;   /* without the tokens of a single byte, in which any text can be drafted */
+    ft_progress_fn *progress; /* NULL: none; bytes of the current text */
+    void *progress_ctx;
+} ft_draft_vocab_params;
+FT_API ft_draft_vocab_params ft_draft_vocab_params_default(void);
+
+/* Make a draft vocabulary for m: control and end-of-text tokens, single bytes, those of the files to
+ * merge, then the most frequent ones (of equals the lower ids). Text that spells a special token is
+ * counted as that token. write gets the file in one piece; report (NULL: not wanted) tells how it
+ * covers the texts it was made from.
+ * Errors: ARG (nothing to choose from, values out of range), IO, RANGE (a text over 1 GiB), FORMAT and
+ * MISMATCH (a file to merge), UNSUPPORTED (no tokenizer), CANCELLED (write or progress said so),
+ * NOMEM. */
+FT_API ft_status ft_draft_vocab_build(const ft_model *m, const ft_draft_vocab_params *p,
+                                      ft_write_fn *write, void *ctx, ft_draft_vocab_report *report,
+                                      ft_error *err) FT_CHECK;
+
+/* What is in a draft vocabulary for m, and how it covers texts (text [n_text] and progress of p; the
+ * rest of p is not read; NULL: no texts). Errors as above. */
+FT_API ft_status ft_draft_vocab_inspect(const ft_model *m, const char *path,
+                                        const ft_draft_vocab_params *p,
+                                        ft_draft_vocab_report *report, ft_error *err) FT_CHECK;
+
+/* How the draft vocabulary that m was opened with covers tok [n_tok], a prompt for example. Errors:
+ * UNSUPPORTED (m uses none, or has no tokenizer), RANGE (an id outside the vocabulary), NOMEM. */
+FT_API ft_status ft_draft_vocab_coverage(const ft_model *m, const int32_t *tok, size_t n_tok,
+                                         ft_draft_vocab_report *report, ft_error *err) FT_CHECK;
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,9 @@
 #include "backend/backend.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "draft/adapt.h"
+#include "draft/draft.h"
+#include "draft/weights.h"
 #include "gguf/gguf.h"
 #include "layer/layer.h"
 #include "model/model.h"
@@ -19,6 +22,7 @@ struct ft_model {
     model *m;                   /* owned */
     tokenizer *tok;             /* owned; NULL: the file has none */
     backend *be;                /* owned */
+    draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
     char name[128];
     double load_seconds;
 };
@@ -33,10 +37,35 @@ struct ft_session {
     sample_dist dist;
     int32_t pending; /* made by generate, not evaluated yet; -1: none */
     atomic_bool cancel;
+
+    drafter *drafter; /* owned; NULL: none */
+    char no_draft_reason[192];
+    float *
+        hidden; /* [max(n_chunk, SESSION_WINDOW + 1)][width]: rows of the last call; with a drafter */
+    float *rows;   /* [SESSION_WINDOW + 1][n_vocab]: logits of a round */
+    sample_dist q; /* the drafter's own distribution */
+    int head_n;    /* rows of the drafter's head */
+    const int32_t
+        *head_id; /* [head_n] their tokens; NULL: row i is token i. Borrowed from the model */
+    adapt adapt;  /* how many drafts pay; kept from request to request */
+    /* For tests: sees every row of logits that decides a token, and proposes the drafts instead of the
+     * draft head (depth counts from 0; -1: no more). */
+    void (*on_row)(void *ctx, int pos, const float *logits);
+    int32_t (*script)(void *ctx, int pos, int depth);
+    void *hook_ctx;
 };
+
+/* Most drafts of a round; what a call may leave uncommitted. */
+enum { SESSION_WINDOW = 16 };
 
 /* Seconds of a clock that only goes forward. */
 double engine_now(void);
+
+/* One forward call, without allocation. */
+ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err) MUST_CHECK;
+
+/* Digest of everything that later tokens depend on: trunk, drafter, what is pending. */
+uint64_t session_digest(ft_session *s);
 
 /* Evaluate tok [n_tok], n_chunk rows a call; the last row's logits to s->logits when want. Progress
  * after every call (NULL: none). What is pending goes first. RANGE leaves the state unchanged. */

@@ -1,8 +1,5 @@
-/* generate.c - plain generation: one token at a time, each through the one distribution. */
-#include <math.h>
-
-#include "base/mem.h"
-#include "engine/engine.h"
+/* generate.c - ft_session_generate: the request checked, the prompt read, then rounds (round.c). */
+#include "engine/generate.h"
 
 ft_sample_params ft_sample_params_default(void)
 {
@@ -30,7 +27,7 @@ ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err)
 
 ft_generate_params ft_generate_params_default(void)
 {
-    return (ft_generate_params){.n_max = -1, .sample = ft_sample_params_default()};
+    return (ft_generate_params){.n_max = -1, .sample = ft_sample_params_default(), .draft_max = 3};
 }
 
 const char *ft_finish_text(ft_finish f)
@@ -48,92 +45,16 @@ const char *ft_finish_text(ft_finish f)
     return "unknown";
 }
 
-/* A generation under way. */
-typedef struct {
-    ft_session *s;
-    const ft_generate_params *p;
-    sample_params sample;
-    ft_generate_stats *stats;
-    detok text;
-    buf out;
-} generation;
-
-/* Draw the token that follows what the session holds. */
-static ft_status draw(generation *g, int32_t *id, ft_error *err)
-{
-    ft_session *s = g->s;
-    double t0 = engine_now();
-    sample_row row = {.logits = s->logits, .n = s->model->m->h.n_vocab};
-    ft_status st = sample_distribution(s->sampler, &s->dist, &row, &g->sample, err);
-    if (st == FT_OK)
-        *id = sample_draw(&s->dist, g->sample.seed, s->state->n_past);
-    g->stats->sample_seconds += engine_now() - t0;
-    return st;
-}
-
-/* What a decided token adds to the text, into g->out; last: no further text will follow. */
-static ft_status add_text(generation *g, int32_t id, bool last, ft_error *err)
-{
-    const tokenizer *tok = g->s->model->tok;
-    buf_clear(&g->out);
-    if (tok) {
-        detok_put(&g->text, tok, id, !g->p->special, &g->out);
-        if (last)
-            detok_flush(&g->text, &g->out);
-    }
-    return buf_status(&g->out, "generate: text", err);
-}
-
-/* Hand a token and its text to the caller. False: the caller wants no more. */
-static bool deliver(generation *g, int32_t id)
-{
-    ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len};
-    if (g->p->on_token && !g->p->on_token(g->p->on_token_ctx, &t))
-        return false;
-    return !atomic_load(&g->s->cancel);
-}
-
-/* Why the token just decided is the last one; false: it is not. */
-static bool ends(const generation *g, int32_t id, ft_finish *why)
-{
-    const ft_session *s = g->s;
-    if (s->model->tok && !g->p->ignore_eos && tok_is_end(s->model->tok, id))
-        *why = FT_FINISH_STOP;
-    else if (g->p->n_max >= 0 && g->stats->n_token + 1 >= g->p->n_max)
-        *why = FT_FINISH_LENGTH;
-    else if (s->state->n_past >= s->state->shape.n_ctx)
-        *why = FT_FINISH_CONTEXT;
-    else
-        return false;
-    return true;
-}
-
-/* The logits of the last row are there; make tokens until one is the last. */
-static ft_status decode(generation *g, ft_error *err)
-{
-    for (;;) {
-        int32_t id;
-        TRY(draw(g, &id, err));
-        bool last = ends(g, id, &g->stats->finish);
-        TRY(add_text(g, id, last, err));
-        g->s->pending = id;
-        g->stats->n_token++;
-        if (!deliver(g, id) && !last) {
-            g->stats->finish = FT_FINISH_CANCELLED;
-            last = true;
-        }
-        if (last)
-            return FT_OK;
-        TRY(session_feed(g->s, NULL, 0, true, NULL, NULL, err));
-    }
-}
-
 static ft_status check_request(const ft_session *s, int n_prompt, const ft_generate_params *p,
                                ft_error *err)
 {
     TRY(ft_sample_params_check(&p->sample, err));
     if (p->n_max < -1)
         return err_set(err, FT_ARG, "n_max: %d, want -1 (no limit) or more", p->n_max);
+    if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
+        return err_set(err, FT_ARG, "draft_max: %d, want 0 to %d", p->draft_max, FT_DRAFT_MAX);
+    if (!(p->draft_p_min >= 0 && p->draft_p_min <= 1))
+        return err_set(err, FT_ARG, "draft_p_min: %g, want 0 to 1", (double)p->draft_p_min);
     if (n_prompt < 0)
         return err_set(err, FT_ARG, "prompt: %d tokens", n_prompt);
     if (n_prompt == 0 && s->pending < 0)
@@ -183,8 +104,9 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
     if (st == FT_CANCELLED)
         stats->finish = FT_FINISH_CANCELLED;
     if (st == FT_OK && p->n_max != 0)
-        st = decode(&g, err);
+        st = generate_rounds(&g, err);
     stats->decode_seconds = engine_now() - t1;
+    generate_draft_stats(&g);
     buf_deinit(&g.out);
     return st;
 }

@@ -132,6 +132,10 @@ static void put_text(buf *b, const char *s, size_t len, size_t n)
 static void put_value(buf *b, const gguf_kv *kv)
 {
     bool array = kv->type == GGUF_ARRAY;
+    if (kv->type == GGUF_STRING) {
+        put_text(b, (const char *)kv->raw, kv->raw_bytes, 60);
+        return;
+    }
     gguf_str str;
     size_t cursor = 0;
     if (array)
@@ -146,7 +150,7 @@ static void put_value(buf *b, const gguf_kv *kv)
         if (i > 0)
             buf_puts(b, ", ");
         if (kv->elem == GGUF_STRING && gguf_kv_next_str(kv, &cursor, &str))
-            put_text(b, str.s, str.len, array ? 16 : 60);
+            put_text(b, str.s, str.len, 16);
         else if (kv->elem == GGUF_U64 && gguf_kv_int(kv, i, &v, NULL) == FT_OK)
             buf_printf(b, "%llu", (unsigned long long)v);
         else if (gguf_kv_int(kv, i, &v, NULL) == FT_OK)

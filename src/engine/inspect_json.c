@@ -41,6 +41,8 @@ static json_t *element(const gguf_kv *kv, uint64_t i, size_t *cursor)
 static json_t *value(const gguf_kv *kv)
 {
     size_t cursor = 0;
+    if (kv->type == GGUF_STRING)
+        return text((const char *)kv->raw, kv->raw_bytes);
     if (kv->type != GGUF_ARRAY)
         return element(kv, 0, &cursor);
     json_t *first = json_array();

@@ -45,8 +45,11 @@ static ft_status check_kernels(const ft_model *m, ft_error *err)
     const model *w = m->m;
     for (int i = 0; i < w->h.n_layer; i++)
         TRY(check_layer(m, &w->layer[i], err));
-    const tensor *t[] = {&w->output, &w->output_mixer.down, &w->output_mixer.up, &w->ple.key,
-                         &w->ple.value};
+    TRY(check_layer(m, &w->mtp.block, err)); /* all absent without a draft head */
+    const tensor *t[] = {&w->output,           &w->output_mixer.down, &w->output_mixer.up,
+                         &w->ple.key,          &w->ple.value,         &w->mtp.w_e,
+                         &w->mtp.w_h,          &w->mtp.head,          &w->mtp.head_mixer.down,
+                         &w->mtp.head_mixer.up};
     for (size_t i = 0; i < ARRAY_LEN(t); i++)
         TRY(check_matrix(m, t[i], err));
     return FT_OK;
@@ -63,6 +66,17 @@ static ft_status open_tokenizer(ft_model *m, ft_error *err)
     return FT_OK;
 }
 
+/* The draft head in the types that the drafter reads it in. */
+static ft_status open_draft(ft_model *m, const ft_model_params *p, ft_error *err)
+{
+    draft_weights_opts o = draft_weights_opts_default();
+    if (p->draft_quant)
+        TRY(draft_quant_parse(&o.wide, p->draft_quant, err));
+    if (p->draft_quant_mixers)
+        TRY(draft_quant_parse(&o.mixers, p->draft_quant_mixers, err));
+    return m->m->has_mtp ? draft_weights_create(&m->dw, m->m, &o, err) : FT_OK;
+}
+
 static ft_status open_parts(ft_model *m, const char *path, const ft_model_params *p, ft_error *err)
 {
     backend_params bp = {.n_thread = p->n_thread, .level = p->cpu};
@@ -72,6 +86,7 @@ static ft_status open_parts(ft_model *m, const char *path, const ft_model_params
         TRY(gguf_open(&m->mtp_file, p->mtp_path, err));
     TRY(model_open(&m->m, m->file, m->mtp_file, err));
     TRY(check_kernels(m, err));
+    TRY(open_draft(m, p, err));
     return open_tokenizer(m, err);
 }
 
@@ -103,6 +118,7 @@ void ft_model_close(ft_model *m)
     if (!m)
         return;
     tok_close(m->tok);
+    draft_weights_free(m->dw);
     model_free(m->m);
     gguf_close(m->mtp_file);
     gguf_close(m->file);

@@ -1,20 +1,26 @@
 /* session.c - one conversation: state, scratch, and evaluation in chunks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "engine/engine.h"
 
-enum { DEFAULT_CTX = 8192, MAX_CTX = 1 << 24, MAX_CHUNK = 4096, WINDOW = 16 };
+enum { DEFAULT_CTX = 8192, MAX_CTX = 1 << 24, MAX_CHUNK = 4096 };
 
 ft_session_params ft_session_params_default(void)
 {
-    return (ft_session_params){.n_chunk = 512, .kv_type = "f16"};
+    return (ft_session_params){.n_chunk = 512,
+                               .kv_type = "f16",
+                               .sink = CELLS_SINK_DEFAULT,
+                               .window = CELLS_WINDOW_DEFAULT};
 }
 
 /* Parameters resolved against a model. */
 typedef struct {
     int n_ctx, n_chunk;
     dtype kv_type;
+    bool draft;
+    draft_params dp;
 } resolved;
 
 static ft_status resolve(const ft_model *m, const ft_session_params *p, resolved *r, ft_error *err)
@@ -39,13 +45,33 @@ static ft_status resolve(const ft_model *m, const ft_session_params *p, resolved
         return err_set(err, FT_ARG, "kv_type: '%s', want f16 or f32 for this model's cells of %d",
                        kv, n_kv);
     r->kv_type = d->type;
+    if (p->sink < 0 || p->sink > CELLS_SINK_MAX)
+        return err_set(err, FT_ARG, "sink: %d, want 0 to %d", p->sink, CELLS_SINK_MAX);
+    if (p->window < 0)
+        return err_set(err, FT_ARG, "window: %d, want 0 or more", p->window);
+    r->draft = !p->no_draft && m->m->has_mtp;
+    r->dp = (draft_params){.n_ctx = r->n_ctx,
+                           .n_window = SESSION_WINDOW,
+                           .sink = p->sink,
+                           .window = p->window,
+                           .kv_type = r->kv_type,
+                           .w = m->dw ? &m->dw->mtp : NULL,
+                           .head = &m->m->mtp.head};
     return FT_OK;
 }
 
-/* Scratch for a chunk with logits of every row of a window, or of all rows of an evaluation. */
+static int hidden_rows(const resolved *r)
+{
+    return r->n_chunk > SESSION_WINDOW + 1 ? r->n_chunk : SESSION_WINDOW + 1;
+}
+
+/* Scratch for a chunk, for a round, or for the drafter. */
 static size_t scratch_bytes(const ft_model *m, const resolved *r)
 {
-    return layer_scratch(m->m, r->n_chunk, r->n_chunk, r->n_ctx);
+    int n = hidden_rows(r);
+    size_t trunk = layer_scratch(m->m, n, n, r->n_ctx);
+    size_t draft = r->draft ? draft_scratch(m->m, &r->dp, n) : 0;
+    return trunk > draft ? trunk : draft;
 }
 
 ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t *n_bytes,
@@ -55,11 +81,26 @@ ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t 
     TRY(resolve(m, p, &r, err));
     seq_layer_shape layer[MODEL_MAX_LAYER];
     seq_shape shape;
-    layer_state_shape(m->m, r.n_ctx, WINDOW, r.kv_type, layer, &shape);
+    layer_state_shape(m->m, r.n_ctx, SESSION_WINDOW, r.kv_type, layer, &shape);
     size_t state;
     if (!seq_size(&shape, &state) || !size_add(n_bytes, state, scratch_bytes(m, &r)))
         return err_set(err, FT_NOMEM, "session: size overflows");
     return FT_OK;
+}
+
+static ft_status create_drafter(ft_session *s, const resolved *r, ft_error *err)
+{
+    const ft_model *m = s->model;
+    size_t width = (size_t)layer_hidden_width(&m->m->h), vocab = (size_t)m->m->h.n_vocab;
+    TRY(draft_create(&s->drafter, m->be, m->m, &r->dp, err));
+    s->head_n = r->dp.head->n_row;
+    adapt_params ap = adapt_params_default();
+    adapt_init(&s->adapt, &ap);
+    s->hidden = mem_calloc((size_t)hidden_rows(r), width * sizeof *s->hidden);
+    s->rows = mem_calloc(SESSION_WINDOW + 1, vocab * sizeof *s->rows);
+    if (!s->hidden || !s->rows)
+        return err_set(err, FT_NOMEM, "session: rows of a round");
+    return sample_dist_init(&s->q, (int)vocab, err);
 }
 
 static ft_status create_parts(ft_session *s, const resolved *r, ft_error *err)
@@ -67,7 +108,7 @@ static ft_status create_parts(ft_session *s, const resolved *r, ft_error *err)
     const ft_model *m = s->model;
     seq_layer_shape layer[MODEL_MAX_LAYER];
     seq_shape shape;
-    layer_state_shape(m->m, r->n_ctx, WINDOW, r->kv_type, layer, &shape);
+    layer_state_shape(m->m, r->n_ctx, SESSION_WINDOW, r->kv_type, layer, &shape);
     TRY(seq_create(&s->state, m->be, &shape, err));
     TRY(arena_init(&s->scratch, scratch_bytes(m, r), "session: scratch", err));
     s->n_chunk = r->n_chunk;
@@ -75,7 +116,8 @@ static ft_status create_parts(ft_session *s, const resolved *r, ft_error *err)
     if (!s->logits)
         return err_set(err, FT_NOMEM, "session: logits");
     TRY(sample_ctx_create(&s->sampler, m->m->h.n_vocab, err));
-    return sample_dist_init(&s->dist, m->m->h.n_vocab, err);
+    TRY(sample_dist_init(&s->dist, m->m->h.n_vocab, err));
+    return r->draft ? create_drafter(s, r, err) : FT_OK;
 }
 
 ft_status ft_session_create(ft_session **out, ft_model *m, const ft_session_params *p,
@@ -89,6 +131,9 @@ ft_status ft_session_create(ft_session **out, ft_model *m, const ft_session_para
         return err_set(err, FT_NOMEM, "session");
     s->model = m;
     s->pending = -1;
+    if (!r.draft)
+        snprintf(s->no_draft_reason, sizeof s->no_draft_reason, "%s",
+                 m->m->has_mtp ? "switched off for this session" : m->m->no_mtp_reason);
     ft_status st = create_parts(s, &r, err);
     if (st != FT_OK) {
         ft_session_free(s);
@@ -102,6 +147,10 @@ void ft_session_free(ft_session *s)
 {
     if (!s)
         return;
+    sample_dist_deinit(&s->q);
+    mem_free(s->rows);
+    mem_free(s->hidden);
+    draft_free(s->drafter);
     sample_dist_deinit(&s->dist);
     sample_ctx_free(s->sampler);
     mem_free(s->logits);
@@ -113,6 +162,8 @@ void ft_session_free(ft_session *s)
 void ft_session_reset(ft_session *s)
 {
     seq_reset(s->state);
+    if (s->drafter)
+        draft_reset(s->drafter);
     s->pending = -1;
 }
 
@@ -152,7 +203,7 @@ static ft_status check_room(const ft_session *s, int n, ft_error *err)
                    used, n, limit);
 }
 
-static ft_status forward(ft_session *s, const layer_batch *b, ft_error *err)
+ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err)
 {
     mem_guard_begin();
     ft_status st = layer_forward(s->model->be, s->model->m, &s->scratch, b, err);
@@ -160,7 +211,19 @@ static ft_status forward(ft_session *s, const layer_batch *b, ft_error *err)
     return st;
 }
 
-static ft_status feed_chunk(ft_session *s, const int32_t *tok, int n, bool want, ft_error *err)
+uint64_t session_digest(ft_session *s)
+{
+    uint64_t d = seq_digest(s->state);
+    if (s->drafter) {
+        draft_settle(s->drafter, &s->scratch, s->state->tok);
+        d = d * 0x9E3779B97F4A7C15u + draft_digest(s->drafter);
+    }
+    return d * 31 + (uint64_t)(int64_t)s->pending;
+}
+
+/* One chunk; n_end: positions that will be there after the last chunk of this input. */
+static ft_status feed_chunk(ft_session *s, const int32_t *tok, int n, int n_end, bool want,
+                            ft_error *err)
 {
     layer_seg seg = {.s = s->state, .n_row = n, .n_commit = n};
     int32_t last = n - 1;
@@ -169,8 +232,13 @@ static ft_status feed_chunk(ft_session *s, const int32_t *tok, int n, bool want,
                      .n_seg = 1,
                      .want = &last,
                      .n_want = want ? 1 : 0,
-                     .logits = s->logits};
-    return forward(s, &b, err);
+                     .logits = s->logits,
+                     .hidden = s->hidden};
+    int first = s->state->n_past;
+    TRY(session_forward(s, &b, err));
+    if (s->drafter)
+        draft_observe(s->drafter, &s->scratch, s->state->tok, first, n, s->hidden, n_end);
+    return FT_OK;
 }
 
 ft_status session_feed(ft_session *s, const int32_t *tok, int n_tok, bool want,
@@ -181,14 +249,15 @@ ft_status session_feed(ft_session *s, const int32_t *tok, int n_tok, bool want,
     if (n_tok > INT32_MAX - n_pending)
         return err_set(err, FT_RANGE, "context: %d tokens wanted", n_tok);
     TRY(check_room(s, n_tok + n_pending, err));
+    int n_end = s->state->n_past + n_pending + n_tok;
     if (n_pending) {
         int32_t id = s->pending;
-        TRY(feed_chunk(s, &id, 1, want && n_tok == 0, err));
+        TRY(feed_chunk(s, &id, 1, n_end, want && n_tok == 0, err));
         s->pending = -1;
     }
     for (int i = 0; i < n_tok;) {
         int n = n_tok - i < s->n_chunk ? n_tok - i : s->n_chunk;
-        TRY(feed_chunk(s, tok + i, n, want && i + n == n_tok, err));
+        TRY(feed_chunk(s, tok + i, n, n_end, want && i + n == n_tok, err));
         i += n;
         if (progress && !progress(ctx, "prompt", (uint64_t)i, (uint64_t)n_tok))
             return err_set(err, FT_CANCELLED, "stopped after %d of %d prompt tokens", i, n_tok);
@@ -227,13 +296,17 @@ ft_status ft_session_eval_rows(ft_session *s, const int32_t *tok, int n_tok, con
                      .want = want,
                      .n_want = out->logits ? n_tok : 0,
                      .logits = out->logits,
-                     .hidden = out->hidden,
+                     .hidden = out->hidden ? out->hidden : s->hidden,
                      .dense = out->dense,
                      .stage = out->stage,
                      .stage_ctx = out->stage_ctx};
     ft_status st = session_feed(s, tok, 0, false, NULL, NULL, err); /* what is pending */
+    int first = s->state->n_past;
     if (st == FT_OK)
-        st = forward(s, &b, err);
+        st = session_forward(s, &b, err);
+    if (st == FT_OK && s->drafter)
+        draft_observe(s->drafter, &s->scratch, s->state->tok, first, n_tok, b.hidden,
+                      first + n_tok);
     mem_free(want);
     return st;
 }

@@ -41,6 +41,9 @@ ft_status tok_encode(const tokenizer *t, const char *text, size_t len, tok_mode 
  * range, and for a control token when skip_special. */
 const char *tok_bytes(const tokenizer *t, int32_t id, bool skip_special, size_t *len);
 
+/* The script of a token's first letter (script.h); FT_SCRIPT_SPECIAL for a control token. */
+ft_script tok_script(const tokenizer *t, int32_t id);
+
 /* A decoder that emits whole characters only. Plain data: copy the struct to snapshot it. */
 typedef struct {
     uint8_t tail[4]; /* the incomplete character's bytes so far */

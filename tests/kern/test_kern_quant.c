@@ -76,7 +76,8 @@ static void expect_rule(const q8_row *row, const float *x)
         assert_int_equal(row->bytes[i], GUARD);
 }
 
-/* Rows of x: random; zeros of both signs; subnormal; huge; ties of rounding; one large value. */
+/* Rows of x: random; zeros of both signs; subnormal; huge; ties of rounding; one large value;
+ * tiny; zeros among subnormal ones. */
 static void fill_row(float *x, int kind)
 {
     rng r = {(uint64_t)kind + 1};
@@ -88,11 +89,12 @@ static void fill_row(float *x, int kind)
                                f * FLT_MAX,
                                i % 32 == 0 ? 127.0f : (float)(i % 40) - 20.5f,
                                i % 32 == 7 ? -1e20f : f,
-                               f * 0x1p-120f};
+                               f * 0x1p-120f,
+                               i % 3 ? f * 0x1p-130f : 0.0f};
         x[i] = value[kind];
     }
 }
-#define N_KIND 7
+#define N_KIND 8
 
 static void levels_equal(const kern_table *k)
 {

@@ -1,0 +1,410 @@
+/* adapt.c - how many tokens to draft. Model, units and invariants: adapt.h.
+ *
+ * A single long round (a page fault, a suspended machine) must not spoil an estimate: one sample counts
+ * as at most OUTLIER times what was expected, and one under a share of that replaces it, for then what
+ * came before was the outlier. Long rounds that keep coming with drafts are seen by the guard, which
+ * counts them (almost) whole.
+ */
+#include "draft/adapt.h"
+
+#include <math.h>
+
+#include "base/err.h"
+
+#define SECONDS_MAX  1000.0
+#define SECONDS_MIN  1e-9 /* of a round, so that rates stay finite */
+#define OUTLIER      3.0
+#define JITTER       1e-5 /* seconds: below this no sample is an outlier */
+#define MEMORY_COST  16.0 /* samples behind a mean */
+#define MEMORY_SHARE 64.0
+#define SUCCESS_ANY  0.7 /* of draft 1 before the first sample; of draft i: that of draft i - 1 */
+#define START_DRAFT  3 /* rounds with drafts, then without, before anything is decided: the first */
+#define START_PLAIN  2 /* ones read cold memory */
+
+#define PROBE_ROUNDS  4   /* of a deeper k: until the first rejection at the new depth */
+#define PROBE_WEIGHT  2.0 /* what old samples weigh when a probe begins */
+#define PROBE_SOON    8   /* rounds between probes while things change, */
+#define PROBE_LATE    256 /* and in the end */
+#define PROBE_SETTLED 64  /* rounds after which an end of drafting, or a start, is a change */
+#define PROBE_KINDS   3
+#define BUDGET_MAX    32.0 /* plain tokens' time */
+#define GUARD_MAX     32.0
+#define MATERIAL      1.03 /* times faster: a change worth looking around again */
+
+/* ---- Parameters ------------------------------------------------------------------------------- */
+
+adapt_params adapt_params_default(void)
+{
+    return (adapt_params){.k_max = ADAPT_K_START, .k_fixed = -1, .p_min = 0.0f};
+}
+
+ft_status adapt_params_check(const adapt_params *p, ft_error *err)
+{
+    if (p->k_max < 0 || p->k_max > ADAPT_K_MAX)
+        return err_set(err, FT_ARG, "draft_max: %d, want 0 to %d", p->k_max, ADAPT_K_MAX);
+    if (p->k_fixed < -1 || p->k_fixed > ADAPT_K_MAX)
+        return err_set(err, FT_ARG, "fixed drafts: %d, want -1 (adaptive) to %d", p->k_fixed,
+                       ADAPT_K_MAX);
+    if (!(p->p_min >= 0.0f && p->p_min <= 1.0f))
+        return err_set(err, FT_ARG, "draft_p_min: %g, want 0 to 1", (double)p->p_min);
+    return FT_OK;
+}
+
+void adapt_init(adapt *a, const adapt_params *p)
+{
+    *a = (adapt){.p = *p, .interval = PROBE_SOON, .guard = GUARD_MAX};
+}
+
+bool adapt_stop(const adapt *a, double p)
+{
+    return !(p >= (double)a->p.p_min);
+}
+
+/* ---- Estimates -------------------------------------------------------------------------------- */
+
+static int clamp_int(int x, int lo, int hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+static void mean_add(adapt_mean *m, double x, double memory)
+{
+    m->weight = fmin(m->weight + 1, memory);
+    m->mean += (x - m->mean) / m->weight;
+}
+
+/* Old samples weigh less, so that a few new ones can contradict them. */
+static void mean_doubt(adapt_mean *m)
+{
+    m->weight = fmin(m->weight, PROBE_WEIGHT);
+}
+
+/* A sample of seconds of which `expected` (0: nothing known) was expected. */
+static void cost_add(adapt_mean *m, double x, double expected)
+{
+    if (expected > 0)
+        x = fmin(x, fmax(OUTLIER * expected, JITTER));
+    if (m->mean > JITTER && x < m->mean / OUTLIER)
+        m->weight = 0;
+    mean_add(m, x, MEMORY_COST);
+}
+
+/* The largest measured count of rows of 1 .. n, or the smallest of n and more; 0: none. */
+static int measured_below(const adapt *a, int n)
+{
+    while (n > 0 && a->rows[n - 1].weight == 0)
+        n--;
+    return n;
+}
+
+static int measured_above(const adapt *a, int n)
+{
+    while (n <= ADAPT_K_MAX + 1 && a->rows[n - 1].weight == 0)
+        n++;
+    return n <= ADAPT_K_MAX + 1 ? n : 0;
+}
+
+/* On the line through two measured counts of rows. */
+static double line(const adapt *a, int n0, int n1, int n)
+{
+    const double y0 = a->rows[n0 - 1].mean, y1 = a->rows[n1 - 1].mean;
+    return y0 + (y1 - y0) * (n - n0) / (n1 - n0);
+}
+
+/* Seconds to verify and sample n rows, from the measured counts next to n; 0 when there are none. */
+static double rows_seconds(const adapt *a, int n)
+{
+    const int lo = measured_below(a, n), hi = measured_above(a, n);
+    if (lo == 0)
+        return hi > 0 ? a->rows[hi - 1].mean : 0;
+    if (lo == n)
+        return a->rows[n - 1].mean;
+    if (hi > 0)
+        return line(a, lo, hi, n);
+    const int lower = measured_below(a, lo - 1);
+    const double near = a->rows[lo - 1].mean;
+    return lower > 0 ? fmax(near, line(a, lower, lo, n)) : near;
+}
+
+typedef struct {
+    double tokens, seconds; /* of an average round */
+} outcome;
+
+static outcome expect(const adapt *a, int k)
+{
+    outcome o = {.tokens = 1, .seconds = a->catch_up[k > 0].mean};
+    double success = SUCCESS_ANY, all = 1, there = 1; /* there: the chain gets to draft i */
+    for (int i = 0; i < k; i++) {
+        const adapt_mean *s = &a->success[i], *g = &a->go_on[i];
+        success = (s->mean * s->weight + success) / (s->weight + 1);
+        all *= success;
+        o.tokens += all;
+        o.seconds += there * a->step.mean;
+        double on = there * (g->mean * g->weight + 1) / (g->weight + 1);
+        o.seconds += (there - on) * rows_seconds(a, i + 1);
+        there = on;
+    }
+    o.seconds = fmax(o.seconds + there * rows_seconds(a, k + 1), SECONDS_MIN);
+    return o;
+}
+
+static double token_seconds(const adapt *a, int k)
+{
+    outcome o = expect(a, k);
+    return o.seconds / o.tokens;
+}
+
+/* The k of lo .. hi with the most tokens a second; ties to the smallest. */
+static int best_of(const adapt *a, int lo, int hi)
+{
+    int best = lo;
+    double least = token_seconds(a, lo);
+    for (int k = lo + 1; k <= hi; k++) {
+        double s = token_seconds(a, k);
+        if (s < least) {
+            least = s;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* ---- Probes ----------------------------------------------------------------------------------- */
+
+/* The k that has not been measured for longest, base apart. */
+static int stalest(const adapt *a, int base)
+{
+    int k = base == 0 ? 1 : 0;
+    for (int i = k + 1; i <= a->p.k_max; i++)
+        if (i != base && a->last[i] < a->last[k])
+            k = i;
+    return k;
+}
+
+/* What a probe of a kind would try: one deeper, plain decoding, the stalest. Without drafts the first
+ * two are the most promising k. */
+static int candidate(const adapt *a, int kind, int base)
+{
+    if (kind == 2)
+        return stalest(a, base);
+    if (base == 0)
+        return best_of(a, 1, a->p.k_max);
+    return kind == 1 || base == a->p.k_max ? 0 : base + 1;
+}
+
+/* Time that a round of k loses against the best k, in plain tokens. */
+static double loss(const adapt *a, int k, int base)
+{
+    outcome o = expect(a, k);
+    double lost = (o.seconds - o.tokens * token_seconds(a, base)) / token_seconds(a, 0);
+    return fmin(fmax(lost, 0), BUDGET_MAX);
+}
+
+static void begin_probe(adapt *a, int k, int base)
+{
+    a->probe_k = k;
+    a->probe_left = k > base ? PROBE_ROUNDS : 1;
+    a->probe_depth = k > base ? base + 1 : 0;
+    if (a->last[k] > 0) /* looking at something for the first time is no sign of calm */
+        a->interval = clamp_int(2 * a->interval, PROBE_SOON, PROBE_LATE);
+    mean_doubt(&a->rows[k]);
+    for (int i = base; i < k; i++) {
+        mean_doubt(&a->success[i]);
+        mean_doubt(&a->go_on[i]);
+    }
+}
+
+/* Begin a probe if one is due and can be paid. */
+static void look_around(adapt *a, int base)
+{
+    if (a->since < a->interval)
+        return;
+    for (int i = 0; i < PROBE_KINDS; i++) {
+        int kind = (a->turn + i) % PROBE_KINDS;
+        int k = candidate(a, kind, base);
+        if (loss(a, k, base) > a->budget)
+            continue;
+        a->turn = (kind + 1) % PROBE_KINDS;
+        begin_probe(a, k, base);
+        return;
+    }
+}
+
+/* The round that ends was one of a probe: does the probe go on? */
+static void probe_measured(adapt *a, const adapt_round *r)
+{
+    a->stats.probes++;
+    a->since = 0;
+    a->probe_left--;
+    bool ended = r->n_draft < a->probe_depth;
+    bool rejected = r->n_accept == a->probe_depth - 1;
+    if (ended || rejected)
+        a->probe_left = 0;
+}
+
+/* ---- The choice ------------------------------------------------------------------------------- */
+
+/* Adaptive, everything has been measured, and there is room for k_max drafts or fewer: lim. */
+static void choose(adapt *a, int lim)
+{
+    adapt_choice *c = &a->now;
+    const int base = c->draft_s < c->plain_s ? c->draft_k : 0;
+    c->k = base;
+    c->why = base > 0 ? ADAPT_BEST : ADAPT_PLAIN;
+    if (lim < a->p.k_max) /* the end of a request says nothing about the next one */
+        return;
+    const bool turned = (base == 0) != (a->base_k == 0);
+    const bool faster = token_seconds(a, a->base_k) > MATERIAL * token_seconds(a, base);
+    if (faster || (turned && a->held >= PROBE_SETTLED))
+        a->interval = PROBE_SOON;
+    a->held = turned ? 0 : clamp_int(a->held + 1, 0, PROBE_SETTLED);
+    a->base_k = base;
+    if (a->guard < 0) {
+        a->probe_left = 0;
+        c->k = 0;
+        c->why = base > 0 ? ADAPT_GUARD : ADAPT_PLAIN;
+        return;
+    }
+    if (a->probe_left == 0)
+        look_around(a, base);
+    if (a->probe_left > 0 && a->probe_k != base) {
+        a->budget -= loss(a, a->probe_k, base);
+        c->k = a->probe_k;
+        c->why = ADAPT_PROBE;
+    } else {
+        a->probe_left = 0; /* what was tried has become the rule */
+    }
+}
+
+int adapt_k(adapt *a, int n_room)
+{
+    const int lim = clamp_int(n_room, 0, a->p.k_max);
+    adapt_choice *c = &a->now;
+    *c = (adapt_choice){0};
+    if (a->rows[0].weight > 0)
+        c->plain_s = token_seconds(a, 0);
+    if (a->step.weight > 0 && lim > 0) {
+        c->draft_k = best_of(a, 1, lim);
+        c->draft_s = token_seconds(a, c->draft_k);
+    }
+    if (a->p.k_max == 0 || a->p.k_fixed >= 0) {
+        c->k = clamp_int(a->p.k_fixed, 0, lim);
+        c->why = lim < clamp_int(a->p.k_fixed, 0, a->p.k_max) ? ADAPT_ROOM : ADAPT_FIXED;
+    } else if (lim == 0) {
+        c->why = ADAPT_ROOM;
+    } else if (a->step.weight < START_DRAFT || a->rows[0].weight < START_PLAIN) {
+        c->k = a->step.weight < START_DRAFT ? clamp_int(ADAPT_K_START, 0, lim) : 0;
+        c->why = ADAPT_START;
+    } else {
+        choose(a, lim);
+    }
+    return c->k;
+}
+
+/* ---- What was measured ------------------------------------------------------------------------ */
+
+static void count(adapt *a, const adapt_round *r)
+{
+    adapt_stats *s = &a->stats;
+    s->rounds++;
+    s->emitted += 1 + (uint64_t)r->n_accept;
+    for (int i = 0; i < r->n_draft; i++) {
+        s->drafted[i]++;
+        s->reached[i] += i <= r->n_accept;
+        s->accepted[i] += i < r->n_accept;
+    }
+}
+
+static void learn_success(adapt *a, const adapt_round *r)
+{
+    for (int i = 0; i < r->n_draft; i++) {
+        mean_add(&a->go_on[i], 1, MEMORY_SHARE);
+        if (i <= r->n_accept)
+            mean_add(&a->success[i], i < r->n_accept, MEMORY_SHARE);
+    }
+    if (r->n_draft < a->now.k) { /* the chain ended before this draft: offered to nobody */
+        mean_add(&a->go_on[r->n_draft], 0, MEMORY_SHARE);
+        if (r->n_accept == r->n_draft)
+            mean_add(&a->success[r->n_draft], 0, MEMORY_SHARE);
+    }
+}
+
+static bool seconds_valid(double s)
+{
+    return s >= 0 && s <= SECONDS_MAX; /* false for NaN */
+}
+
+static void learn_costs(adapt *a, const adapt_round *r)
+{
+    const int n_row = r->n_draft + 1;
+    cost_add(&a->rows[r->n_draft], r->verify_s + r->sample_s, rows_seconds(a, n_row));
+    mean_add(&a->catch_up[r->n_step > 0], r->catch_up_s, MEMORY_COST);
+    if (r->n_step > 0)
+        cost_add(&a->step, r->draft_s / r->n_step, a->step.mean);
+}
+
+/* Add the round to the accounts of probes and of drafting, in plain tokens' time. */
+static void keep_accounts(adapt *a, const adapt_round *r, double round_s)
+{
+    if (a->rows[0].weight < START_PLAIN)
+        return;
+    double took = fmin(round_s / token_seconds(a, 0), GUARD_MAX);
+    a->budget = fmin(a->budget + ADAPT_PROBE_SHARE * took, BUDGET_MAX);
+    double ahead = r->n_step > 0 ? 1 + r->n_accept - took : 0;
+    double guard = a->guard + ahead + ADAPT_GUARD_SHARE * took;
+    a->guard = fmax(fmin(guard, GUARD_MAX), -GUARD_MAX);
+}
+
+void adapt_measured(adapt *a, const adapt_round *r)
+{
+    adapt_round c = *r;
+    c.n_draft = clamp_int(c.n_draft, 0, ADAPT_K_MAX);
+    c.n_accept = clamp_int(c.n_accept, 0, c.n_draft);
+    c.n_step = clamp_int(c.n_step, c.n_draft, ADAPT_K_MAX + 1);
+    count(a, &c);
+    learn_success(a, &c);
+    a->last[clamp_int(a->now.k, 0, ADAPT_K_MAX)] = a->stats.rounds;
+    if (a->now.why == ADAPT_PROBE)
+        probe_measured(a, &c);
+    else if (a->since < PROBE_LATE)
+        a->since++;
+    if (seconds_valid(c.catch_up_s) && seconds_valid(c.draft_s) && seconds_valid(c.verify_s) &&
+        seconds_valid(c.sample_s)) {
+        learn_costs(a, &c);
+        keep_accounts(a, &c, c.catch_up_s + c.draft_s + c.verify_s + c.sample_s);
+    }
+}
+
+/* ---- In words --------------------------------------------------------------------------------- */
+
+void adapt_explain(const adapt *a, buf *out)
+{
+    const adapt_choice *c = &a->now;
+    const double plain_ms = 1e3 * c->plain_s, draft_ms = 1e3 * c->draft_s;
+    switch (c->why) {
+    case ADAPT_FIXED:
+        buf_printf(out, "fixed: %d drafts", c->k);
+        break;
+    case ADAPT_ROOM:
+        buf_printf(out, "no room for more than %d drafts", c->k);
+        break;
+    case ADAPT_START:
+        buf_puts(out, "nothing is known yet");
+        break;
+    case ADAPT_BEST:
+        buf_printf(out, "pays: plain %.1f ms a token, with %d drafts %.1f", plain_ms, c->draft_k,
+                   draft_ms);
+        break;
+    case ADAPT_PLAIN:
+        buf_printf(out, "does not pay: plain %.1f ms a token, with %d drafts %.1f", plain_ms,
+                   c->draft_k, draft_ms);
+        break;
+    case ADAPT_PROBE:
+        buf_printf(out, "a probe of %d drafts", c->k);
+        break;
+    case ADAPT_GUARD:
+        buf_printf(out, "drafts lost too much lately; plain %.1f ms a token, with %d drafts %.1f",
+                   plain_ms, c->draft_k, draft_ms);
+        break;
+    }
+}

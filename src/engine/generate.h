@@ -1,0 +1,22 @@
+/* generate.h - a generation under way. Private to engine/. */
+#ifndef ENGINE_GENERATE_H
+#define ENGINE_GENERATE_H
+
+#include "engine/engine.h"
+
+typedef struct {
+    ft_session *s;
+    const ft_generate_params *p;
+    sample_params sample;
+    ft_generate_stats *stats;
+    detok text;
+    buf out;
+} generation;
+
+/* The logits behind the prompt are in s->logits: make tokens until one is the last. */
+ft_status generate_rounds(generation *g, ft_error *err) MUST_CHECK;
+
+/* Fill in what the statistics say of drafting as a whole. */
+void generate_draft_stats(generation *g);
+
+#endif
