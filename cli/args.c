@@ -11,9 +11,10 @@
 
 static void put_range(const arg_spec *a)
 {
-    if (a->kind == ARG_INT && a->max < 2e9)
+    bool is_int = a->kind == ARG_INT || a->kind == ARG_INT_ALL;
+    if (is_int && a->max < 2e9)
         printf(", %.0f to %.0f", a->min, a->max);
-    else if (a->kind == ARG_INT && a->min > -2e9)
+    else if (is_int && a->min > -2e9)
         printf(", from %.0f", a->min);
     else if (a->kind == ARG_FLOAT)
         printf(", %g to %g", a->min, a->max);
@@ -32,6 +33,12 @@ static void put_default(const arg_spec *a)
             printf(" (default %s)", s);
         return;
     }
+    case ARG_INT_ALL:
+        if (*(int *)a->out == INT32_MAX) {
+            printf(" (default all");
+            break;
+        }
+        /* fall through */
     case ARG_INT:
         printf(" (default %d", *(int *)a->out);
         break;
@@ -76,7 +83,8 @@ static int wrong(const arg_command *c, const arg_spec *a, const char *value)
     else if (a->kind == ARG_LIST)
         fprintf(stderr, "taken: at most %d of them\n", ARG_LIST_MAX);
     else
-        fprintf(stderr, "a whole number from %.0f to %.0f\n", a->min, a->max);
+        fprintf(stderr, "a whole number from %.0f to %.0f%s\n", a->min, a->max,
+                a->kind == ARG_INT_ALL ? ", or all" : "");
     return EXIT_USAGE;
 }
 
@@ -118,6 +126,12 @@ static bool store(const arg_spec *a, const char *value)
         l->item[l->n++] = value;
         return true;
     }
+    case ARG_INT_ALL:
+        if (strcmp(value, "all") == 0) {
+            *(int *)a->out = INT32_MAX;
+            return true;
+        }
+        /* fall through */
     case ARG_INT: {
         long v = strtol(value, &end, 10);
         if (end == value || *end || errno || (double)v < a->min || (double)v > a->max)

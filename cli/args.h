@@ -13,13 +13,14 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef enum {
-    ARG_FLAG,   /* bool */
-    ARG_STR,    /* const char * */
-    ARG_INT,    /* int, min .. max */
-    ARG_SIZE,   /* uint64_t, whole range */
-    ARG_FLOAT,  /* float, min .. max */
-    ARG_LIST,   /* arg_list: may be given several times */
-    ARG_CHOICE, /* const char *, one of the words in `meta`, separated by | */
+    ARG_FLAG,    /* bool */
+    ARG_STR,     /* const char * */
+    ARG_INT,     /* int, min .. max */
+    ARG_INT_ALL, /* the same, or the word all: INT32_MAX */
+    ARG_SIZE,    /* uint64_t, whole range */
+    ARG_FLOAT,   /* float, min .. max */
+    ARG_LIST,    /* arg_list: may be given several times */
+    ARG_CHOICE,  /* const char *, one of the words in `meta`, separated by | */
 } arg_kind;
 
 enum { ARG_LIST_MAX = 64 };

@@ -88,7 +88,7 @@ model_args model_args_default(void);
          0,        1024,                                                               \
          "N",      "cells at the start of the text that a draft step reads; 0: none"}, \
     {                                                                                  \
-        "--window", 0, ARG_INT, &(m).window, 0, INT32_MAX, "N",                        \
+        "--window", 0, ARG_INT_ALL, &(m).window, 0, INT32_MAX, "N|all",                \
             "cells before its own that a draft step reads"                             \
     }
 
@@ -99,6 +99,9 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
 /* Read a prompt: text as it is, or a file ("-": standard input). Owned by the caller (free()). */
 int read_text(const char *command, const char *path, char **text, size_t *len);
 
+/* Warn on stderr of each script of a prompt that the draft vocabulary in use covers poorly. */
+void warn_draft_vocab(const char *command, const ft_model *m, const int32_t *tok, size_t n_tok);
+
 /* The commands. */
 int cmd_run(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
@@ -107,5 +110,6 @@ int cmd_convert(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_draft_error(int argc, char **argv);
+int cmd_draft_vocab(int argc, char **argv);
 
 #endif

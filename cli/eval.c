@@ -10,6 +10,8 @@
 typedef struct {
     model_args m;
     const char *tokens, *logits, *hidden, *stages;
+    const char *draft_logits, *draft_tokens;
+    int draft_chain;
     int decode_from;
     bool dense;
 } options;
@@ -162,6 +164,39 @@ static int check_list(const evaluation *e)
     return EXIT_OK;
 }
 
+/* The draft head over the list, and a chain behind it. */
+static int evaluate_drafts(const options *o, ft_session *s, const ft_model_info *info,
+                           const int32_t *tok, int n_tok)
+{
+    if (!o->draft_logits && !o->draft_tokens)
+        return EXIT_OK;
+    int rc = EXIT_OK;
+    FILE *logits = open_out(o->draft_logits, &rc), *tokens = open_out(o->draft_tokens, &rc);
+    size_t n_row = (size_t)(n_tok > 1 ? n_tok - 1 : 0) + (size_t)o->draft_chain;
+    size_t n = n_row * (size_t)info->n_vocab;
+    int32_t ids[FT_DRAFT_MAX + 1];
+    ft_draft_eval e = {.sink = o->m.sink,
+                       .window = o->m.window,
+                       .n_chain = o->draft_chain,
+                       .logits = malloc(n ? n * sizeof(float) : 1),
+                       .chain_tokens = ids};
+    ft_error err = {0};
+    if (rc == EXIT_OK && !e.logits)
+        rc = report_failure("eval", FT_NOMEM, NULL);
+    if (rc == EXIT_OK) {
+        ft_status st = ft_session_eval_draft(s, tok, n_tok, &e, &err);
+        rc = st == FT_OK ? EXIT_OK : report_failure("eval", st, &err);
+    }
+    if (rc == EXIT_OK && (!write_rows(logits, e.logits, n, o->draft_logits) ||
+                          (tokens && fwrite(ids, sizeof *ids, (size_t)o->draft_chain + 1, tokens) !=
+                                         (size_t)o->draft_chain + 1)))
+        rc = EXIT_FAILED;
+    rc = close_out(logits, o->draft_logits, rc);
+    rc = close_out(tokens, o->draft_tokens, rc);
+    free(e.logits);
+    return rc;
+}
+
 /* Buffers for the rows of a call, then the calls. */
 static int evaluate_list(const options *o, const int32_t *tok, int n_tok)
 {
@@ -191,8 +226,10 @@ static int evaluate_list(const options *o, const int32_t *tok, int n_tok)
         e.hidden = calloc(n_row * (size_t)info.hidden_width, sizeof(float));
     if ((e.logits_out && !e.logits) || (e.hidden_out && !e.hidden))
         rc = report_failure("eval", FT_NOMEM, NULL);
-    if (rc == EXIT_OK)
+    if (rc == EXIT_OK && (e.logits || e.hidden || o->stages))
         rc = evaluate(&e);
+    if (rc == EXIT_OK)
+        rc = evaluate_drafts(o, s, &info, tok, n_tok);
     progress_end(&e.bar);
     rc = close_out(e.logits_out, o->logits, rc);
     rc = close_out(e.hidden_out, o->hidden, rc);
@@ -205,10 +242,11 @@ static int evaluate_list(const options *o, const int32_t *tok, int n_tok)
 
 static int run_eval(options *o)
 {
-    if (!o->tokens || (!o->logits && !o->hidden && !o->stages)) {
+    if (!o->tokens ||
+        (!o->logits && !o->hidden && !o->stages && !o->draft_logits && !o->draft_tokens)) {
         fprintf(stderr,
                 "foretoken eval: give --tokens FILE and at least one of --logits, --hidden, "
-                "--stages\n");
+                "--stages, --draft-logits, --draft-tokens\n");
         return EXIT_USAGE;
     }
     if (o->stages && mkdir(o->stages, 0777) != 0 && errno != EEXIST) {
@@ -239,6 +277,7 @@ static int run_eval(options *o)
 int cmd_eval(int argc, char **argv)
 {
     options o = {.m = model_args_default(), .decode_from = -1};
+    o.m.no_drafter = true; /* the draft head is evaluated by hand, in the file's own types */
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
         COMMON_CTX_ARG(o.m),
@@ -251,6 +290,16 @@ int cmd_eval(int argc, char **argv)
          "write every intermediate row, a file a name"},
         {"--decode-from", 0, ARG_INT, &o.decode_from, -1, INT32_MAX, "P",
          "tokens before P in chunks, the rest one a call; -1: all in chunks"},
+        {"--draft-logits", 0, ARG_STR, &o.draft_logits, 0, 0, "FILE",
+         "write the draft head's logits, [tokens - 1 + chain][vocabulary]"},
+        {"--draft-chain", 0, ARG_INT, &o.draft_chain, 0, FT_DRAFT_MAX, "K",
+         "drafts chained behind the text, each the most probable"},
+        {"--draft-tokens", 0, ARG_STR, &o.draft_tokens, 0, 0, "FILE",
+         "write the token behind the text and the chain's drafts, int32"},
+        {"--sink", 0, ARG_INT, &o.m.sink, 0, 1024, "N",
+         "cells at the start of the text that a draft step reads; 0: none"},
+        {"--window", 0, ARG_INT_ALL, &o.m.window, 0, INT32_MAX, "N|all",
+         "cells before its own that a draft step reads"},
         {"--dense", 0, ARG_FLAG, &o.dense, 0, 0, NULL, "sparse attention reads every cell"},
     };
     arg_command c = {.command = "eval",

@@ -16,6 +16,7 @@ static const struct {
     {"perplexity", "how well a model predicts a text", cmd_perplexity},
     {"eval", "logits and inner rows of a token list, for comparisons", cmd_eval},
     {"draft-error", "what low-bit draft weights cost in accuracy", cmd_draft_error},
+    {"draft-vocab", "choose the tokens that may be drafted", cmd_draft_vocab},
 };
 
 static void help(FILE *f)

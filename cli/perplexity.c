@@ -57,6 +57,7 @@ int cmd_perplexity(int argc, char **argv)
     ft_perplexity_params def = ft_perplexity_params_default();
     options o = {
         .m = model_args_default(), .file = "-", .n_window = def.n_window, .n_skip = def.n_skip};
+    o.m.no_drafter = true;
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
         {"--file", 'f', ARG_STR, &o.file, 0, 0, "FILE", "the text; -: standard input"},

@@ -174,6 +174,40 @@ static void check_greedy(rig *r)
     golden_free(&want);
 }
 
+/* The draft head: teacher-forced rows that were kept, and the chain. */
+static void check_drafts(rig *r, const char *name, int sink, int window)
+{
+    static const int kept[] = {0, 1, 2, 3, 7, 15, 23, 31, 36, 37, 38};
+    golden tok, want, chain, chain_tok;
+    golden_load(&tok, r->dir, name, "tokens");
+    golden_load(&want, r->dir, name, "logits");
+    golden_load(&chain, r->dir, name, "chain_logits");
+    golden_load(&chain_tok, r->dir, name, "chain_tokens");
+    size_t v = (size_t)r->info.n_vocab;
+    int n = tok.n_col;
+    float *l = calloc((size_t)(n - 1 + chain.n_row) * v, sizeof *l);
+    int32_t ids[16];
+    ft_draft_eval e = {
+        .sink = sink, .window = window, .n_chain = chain.n_row, .logits = l, .chain_tokens = ids};
+    ft_error err = {0};
+    must(ft_session_eval_draft(r->s, tok.v.i, n, &e, &err), &err);
+    double d = golden_rel_diff(l + (size_t)(n - 1) * v, chain.v.f, (size_t)chain.n_row * v),
+           mean = 0;
+    for (int i = 0; i < want.n_row; i++) {
+        const float *row = l + (size_t)kept[i] * v;
+        d = fmax(d, golden_rel_diff(row, want.v.f + (size_t)i * v, v));
+        mean += kl(want.v.f + (size_t)i * v, row, (int)v) / want.n_row;
+    }
+    bool same = memcmp(ids, chain_tok.v.i, (size_t)chain_tok.n_col * sizeof *ids) == 0;
+    printf("%-12s %3d rows: largest difference %.2g of the largest logit, mean KL %.2g, chain %s\n",
+           name, want.n_row + chain.n_row, d, mean, same ? "the same" : "DIFFERS");
+    expect(mean < 1e-4 && d <= 1e-3 && same, name);
+    free(l);
+    golden *all[] = {&tok, &want, &chain, &chain_tok};
+    for (int i = 0; i < 4; i++)
+        golden_free(all[i]);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
@@ -195,6 +229,8 @@ int main(int argc, char **argv)
     check_case(&r, "decode", 12);
     check_case(&r, "decode_long", 8);
     check_greedy(&r);
+    check_drafts(&r, "mtp", 64, FT_WINDOW_ALL);
+    check_drafts(&r, "mtp_window", 4, 7);
     ft_session_free(r.s);
     ft_model_close(r.m);
     printf("%s\n", n_failed ? "FAILED" : "all within bounds");
