@@ -33,14 +33,12 @@ static void put_default(const arg_spec *a)
             printf(" (default %s)", s);
         return;
     }
-    case ARG_INT_ALL:
-        if (*(int *)a->out == INT32_MAX) {
-            printf(" (default all");
-            break;
-        }
-        /* fall through */
     case ARG_INT:
-        printf(" (default %d", *(int *)a->out);
+    case ARG_INT_ALL:
+        if (a->kind == ARG_INT_ALL && *(int *)a->out == INT32_MAX)
+            printf(" (default all");
+        else
+            printf(" (default %d", *(int *)a->out);
         break;
     case ARG_SIZE:
         printf(" (default %llu", (unsigned long long)*(uint64_t *)a->out);
@@ -126,13 +124,12 @@ static bool store(const arg_spec *a, const char *value)
         l->item[l->n++] = value;
         return true;
     }
-    case ARG_INT_ALL:
-        if (strcmp(value, "all") == 0) {
+    case ARG_INT:
+    case ARG_INT_ALL: {
+        if (a->kind == ARG_INT_ALL && strcmp(value, "all") == 0) {
             *(int *)a->out = INT32_MAX;
             return true;
         }
-        /* fall through */
-    case ARG_INT: {
         long v = strtol(value, &end, 10);
         if (end == value || *end || errno || (double)v < a->min || (double)v > a->max)
             return false;

@@ -161,7 +161,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                           .n_thread = a->n_thread,
                           .cpu = a->cpu,
                           .draft_quant = a->draft_quant,
-                          .draft_quant_mixers = a->draft_quant_mixers};
+                          .draft_quant_mixers = a->draft_quant_mixers,
+                          .draft_vocab = a->draft_vocab};
     ft_error err = {0};
     ft_status st = ft_model_open(m, a->model, &mp, &err);
     if (st != FT_OK)

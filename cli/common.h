@@ -39,58 +39,35 @@ bool interrupted(void);
 
 /* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
 typedef struct {
-    const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers;
+    const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers, *draft_vocab;
     int n_thread, n_ctx, n_chunk, sink, window;
     bool no_drafter; /* the command has no use for one */
 } model_args;
 model_args model_args_default(void);
-#define COMMON_MODEL_ARGS(m)                                                                      \
-    {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},     \
-        {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},     \
-        {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},     \
-        {"--cpu",                                                                                 \
-         0,                                                                                       \
-         ARG_CHOICE,                                                                              \
-         &(m).cpu,                                                                                \
-         0,                                                                                       \
-         0,                                                                                       \
-         "generic|avx2|avx512|neon",                                                              \
-         "instruction set; the best if not given"},                                               \
-        {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"}, \
-    {                                                                                             \
-        "--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"           \
-    }
-#define COMMON_CTX_ARG(m)                                         \
-    {                                                             \
-        "--ctx-size", 'c', ARG_INT, &(m).n_ctx, 0, 16777216, "N", \
-            "context in tokens; 0: the model's own, 8192 at most" \
-    }
-
-#define COMMON_DRAFT_ARGS(m)                                                           \
-    {"--draft-quant",                                                                  \
-     0,                                                                                \
-     ARG_CHOICE,                                                                       \
-     &(m).draft_quant,                                                                 \
-     0,                                                                                \
-     0,                                                                                \
-     "default|file|q8_0|q5_0|q4_0",                                                    \
-     "type of the drafter's wide matrices"},                                           \
-        {"--draft-quant-mixers",                                                       \
-         0,                                                                            \
-         ARG_CHOICE,                                                                   \
-         &(m).draft_quant_mixers,                                                      \
-         0,                                                                            \
-         0,                                                                            \
-         "default|file|q8_0|q5_0|q4_0",                                                \
-         "type of the drafter's hyper-connection mixers"},                             \
-        {"--sink", 0,                                                                  \
-         ARG_INT,  &(m).sink,                                                          \
-         0,        1024,                                                               \
-         "N",      "cells at the start of the text that a draft step reads; 0: none"}, \
-    {                                                                                  \
-        "--window", 0, ARG_INT_ALL, &(m).window, 0, INT32_MAX, "N|all",                \
-            "cells before its own that a draft step reads"                             \
-    }
+// clang-format off
+#define COMMON_MODEL_ARGS(m)                                                                       \
+    {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},      \
+    {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},          \
+    {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},          \
+    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon",                           \
+     "instruction set; the best if not given"},                                                    \
+    {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"},      \
+    {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"}
+#define COMMON_CTX_ARG(m)                                                                          \
+    {"--ctx-size", 'c', ARG_INT, &(m).n_ctx, 0, 16777216, "N",                                     \
+     "context in tokens; 0: the model's own, 8192 at most"}
+#define COMMON_DRAFT_ARGS(m)                                                                       \
+    {"--draft-quant", 0, ARG_CHOICE, &(m).draft_quant, 0, 0, "default|file|q8_0|q5_0|q4_0",        \
+     "type of the drafter's wide matrices"},                                                       \
+    {"--draft-quant-mixers", 0, ARG_CHOICE, &(m).draft_quant_mixers, 0, 0,                         \
+     "default|file|q8_0|q5_0|q4_0", "type of the drafter's hyper-connection mixers"},              \
+    {"--draft-vocab", 0, ARG_STR, &(m).draft_vocab, 0, 0, "FILE",                                  \
+     "the tokens that may be drafted (foretoken draft-vocab build)"},                              \
+    {"--sink", 0, ARG_INT, &(m).sink, 0, 1024, "N",                                                \
+     "cells at the start of the text that a draft step reads; 0: none"},                           \
+    {"--window", 0, ARG_INT_ALL, &(m).window, 0, INT32_MAX, "N|all",                               \
+     "cells before its own that a draft step reads"}
+// clang-format on
 
 /* Open the model and, if s is not NULL, a session. On failure a message is printed, what was opened
  * is closed, and the exit code returned; -1: go on. */

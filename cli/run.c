@@ -78,6 +78,8 @@ static void print_stats(const ft_model *m, const ft_generate_stats *s)
             s->n_token, s->decode_seconds, rate(n_decode, s->decode_seconds), s->sample_seconds,
             ft_finish_text(s->finish));
     print_drafts(&s->draft, s->n_token);
+    if (info.n_draft_vocab && s->draft.drafted)
+        fprintf(stderr, "        from %d of %d tokens\n", info.n_draft_vocab, info.n_vocab);
     fprintf(
         stderr,
         "memory  file %.1f MB (mapped), state %.1f MB, scratch %.1f MB, peak resident %.1f MB\n",
@@ -151,6 +153,8 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
         fprintf(stderr, "foretoken run: the prompt has %zu tokens\n", n);
         return EXIT_FAILED;
     }
+    if (!o->quiet && !o->no_draft)
+        warn_draft_vocab("run", m, ids, n);
     output out = {.o = o, .ids = json_array()};
     buf_init(&out.text, (size_t)1 << 30);
     progress_bar bar = {0};

@@ -115,6 +115,7 @@ typedef struct {
      * F16 or BF16), "file", "q8_0", "q5_0", "q4_0". Speed only: the text stays the same. */
     const char *draft_quant;        /* the wide ones; NULL: "default" */
     const char *draft_quant_mixers; /* those of hyper-connections; NULL: "file" */
+    const char *draft_vocab; /* tokens that may be drafted (ft_draft_vocab_build); NULL: all */
 } ft_model_params;
 FT_API ft_model_params ft_model_params_default(void);
 
@@ -137,6 +138,8 @@ typedef struct {
     int32_t eos; /* -1: none */
     uint64_t file_bytes;
     double load_seconds;
+    int n_draft_vocab; /* tokens of the draft vocabulary in use; 0: none, all may be drafted */
+    const char *no_draft_vocab_reason; /* why the one asked for is not used; "" otherwise */
 } ft_model_info;
 FT_API void ft_model_get_info(const ft_model *m, ft_model_info *out);
 

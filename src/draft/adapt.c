@@ -1,9 +1,8 @@
 /* adapt.c - how many tokens to draft. Model, units and invariants: adapt.h.
  *
- * A single long round (a page fault, a suspended machine) must not spoil an estimate: one sample counts
- * as at most OUTLIER times what was expected, and one under a share of that replaces it, for then what
- * came before was the outlier. Long rounds that keep coming with drafts are seen by the guard, which
- * counts them (almost) whole.
+ * A single long round (a page fault, a suspended machine) must not spoil an estimate: one sample
+ * counts as at most OUTLIER times what was expected. Long rounds that keep coming with drafts are seen
+ * by the guard, which counts up to GUARD_MAX plain tokens' time of each.
  */
 #include "draft/adapt.h"
 
@@ -15,19 +14,30 @@
 #define SECONDS_MIN  1e-9 /* of a round, so that rates stay finite */
 #define OUTLIER      3.0
 #define JITTER       1e-5 /* seconds: below this no sample is an outlier */
-#define MEMORY_COST  16.0 /* samples behind a mean */
+#define MEMORY_COST  32.0 /* samples behind a mean */
 #define MEMORY_SHARE 64.0
 #define SUCCESS_ANY  0.7 /* of draft 1 before the first sample; of draft i: that of draft i - 1 */
 #define START_DRAFT  3 /* rounds with drafts, then without, before anything is decided: the first */
 #define START_PLAIN  2 /* ones read cold memory */
 
 #define PROBE_ROUNDS  4   /* of a deeper k: until the first rejection at the new depth */
-#define PROBE_WEIGHT  2.0 /* what old samples weigh when a probe begins */
+#define COST_WEIGHT   4.0 /* what old samples weigh when a probe begins: costs, */
+#define PROBE_WEIGHT  2.0 /* shares */
 #define PROBE_SOON    8   /* rounds between probes while things change, */
 #define PROBE_LATE    256 /* and in the end */
 #define PROBE_SETTLED 64  /* rounds after which an end of drafting, or a start, is a change */
 #define PROBE_KINDS   3
 #define BUDGET_MAX    32.0 /* plain tokens' time */
+#define CHANGE        1.5  /* times dearer or cheaper than expected: a sign of change, */
+#define CHANGE_NOISE  4.0  /* or 1 + so many times the noise, if that is more, */
+#define MEMORY_NOISE  64.0
+#define CHANGE_UP     3    /* when so many samples in a row were dearer (there are slow rounds), */
+#define CHANGE_DOWN   2    /* or cheaper */
+#define CHANGE_RECENT 8    /* rounds: what was measured within them is believed */
+#define CHANGE_APART  16   /* rounds from one change to the next, */
+#define CHANGE_OFTEN  1024 /* if they keep coming: noise */
+#define CHANGE_MOST   16.0 /* times */
+#define GUESS_WEIGHT  0.1  /* of what was not measured since: the next sample replaces it */
 #define GUARD_MAX     32.0
 #define MATERIAL      1.03 /* times faster: a change worth looking around again */
 
@@ -74,18 +84,22 @@ static void mean_add(adapt_mean *m, double x, double memory)
 }
 
 /* Old samples weigh less, so that a few new ones can contradict them. */
-static void mean_doubt(adapt_mean *m)
+static void mean_doubt(adapt_mean *m, double weight)
 {
-    m->weight = fmin(m->weight, PROBE_WEIGHT);
+    m->weight = fmin(m->weight, weight);
 }
 
-/* A sample of seconds of which `expected` (0: nothing known) was expected. */
+/* Rescaled after a change, and not measured since. */
+static bool is_guess(const adapt_mean *m)
+{
+    return m->weight > 0 && m->weight < 1;
+}
+
+/* A sample of seconds where `expected` (0: nothing known) were. */
 static void cost_add(adapt_mean *m, double x, double expected)
 {
-    if (expected > 0)
+    if (expected > 0 && !is_guess(m))
         x = fmin(x, fmax(OUTLIER * expected, JITTER));
-    if (m->mean > JITTER && x < m->mean / OUTLIER)
-        m->weight = 0;
     mean_add(m, x, MEMORY_COST);
 }
 
@@ -126,6 +140,19 @@ static double rows_seconds(const adapt *a, int n)
     return lower > 0 ? fmax(near, line(a, lower, lo, n)) : near;
 }
 
+/* Share of draft i: measured, or that of the draft before. */
+static double success_of(const adapt *a, int i)
+{
+    while (i >= 0 && a->success[i].weight == 0)
+        i--;
+    return i >= 0 ? a->success[i].mean : SUCCESS_ANY;
+}
+
+static double go_on_of(const adapt *a, int i)
+{
+    return a->go_on[i].weight > 0 ? a->go_on[i].mean : 1;
+}
+
 typedef struct {
     double tokens, seconds; /* of an average round */
 } outcome;
@@ -133,15 +160,12 @@ typedef struct {
 static outcome expect(const adapt *a, int k)
 {
     outcome o = {.tokens = 1, .seconds = a->catch_up[k > 0].mean};
-    double success = SUCCESS_ANY, all = 1, there = 1; /* there: the chain gets to draft i */
+    double all = 1, there = 1; /* drafts before i were accepted; the chain gets to draft i */
     for (int i = 0; i < k; i++) {
-        const adapt_mean *s = &a->success[i], *g = &a->go_on[i];
-        success = (s->mean * s->weight + success) / (s->weight + 1);
-        all *= success;
+        const double on = there * go_on_of(a, i);
+        all *= success_of(a, i);
         o.tokens += all;
-        o.seconds += there * a->step.mean;
-        double on = there * (g->mean * g->weight + 1) / (g->weight + 1);
-        o.seconds += (there - on) * rows_seconds(a, i + 1);
+        o.seconds += there * a->step.mean + (there - on) * rows_seconds(a, i + 1);
         there = on;
     }
     o.seconds = fmax(o.seconds + there * rows_seconds(a, k + 1), SECONDS_MIN);
@@ -207,10 +231,10 @@ static void begin_probe(adapt *a, int k, int base)
     a->probe_depth = k > base ? base + 1 : 0;
     if (a->last[k] > 0) /* looking at something for the first time is no sign of calm */
         a->interval = clamp_int(2 * a->interval, PROBE_SOON, PROBE_LATE);
-    mean_doubt(&a->rows[k]);
+    mean_doubt(&a->rows[k], COST_WEIGHT);
     for (int i = base; i < k; i++) {
-        mean_doubt(&a->success[i]);
-        mean_doubt(&a->go_on[i]);
+        mean_doubt(&a->success[i], PROBE_WEIGHT);
+        mean_doubt(&a->go_on[i], PROBE_WEIGHT);
     }
 }
 
@@ -244,27 +268,33 @@ static void probe_measured(adapt *a, const adapt_round *r)
 
 /* ---- The choice ------------------------------------------------------------------------------- */
 
-/* Adaptive, everything has been measured, and there is room for k_max drafts or fewer: lim. */
-static void choose(adapt *a, int lim)
+/* Note which k is best, and whether that has changed so much that others may be better now too. */
+static void note_base(adapt *a, int base)
 {
-    adapt_choice *c = &a->now;
-    const int base = c->draft_s < c->plain_s ? c->draft_k : 0;
-    c->k = base;
-    c->why = base > 0 ? ADAPT_BEST : ADAPT_PLAIN;
-    if (lim < a->p.k_max) /* the end of a request says nothing about the next one */
-        return;
     const bool turned = (base == 0) != (a->base_k == 0);
     const bool faster = token_seconds(a, a->base_k) > MATERIAL * token_seconds(a, base);
     if (faster || (turned && a->held >= PROBE_SETTLED))
         a->interval = PROBE_SOON;
     a->held = turned ? 0 : clamp_int(a->held + 1, 0, PROBE_SETTLED);
     a->base_k = base;
+}
+
+/* Adaptive, everything has been measured, and there is room for lim drafts, 1 .. k_max. */
+static void choose(adapt *a, int lim)
+{
+    adapt_choice *c = &a->now;
+    const int base = c->draft_s < c->plain_s ? c->draft_k : 0;
+    c->k = base;
+    c->why = base > 0 ? ADAPT_BEST : ADAPT_PLAIN;
     if (a->guard < 0) {
         a->probe_left = 0;
         c->k = 0;
         c->why = base > 0 ? ADAPT_GUARD : ADAPT_PLAIN;
         return;
     }
+    if (lim < a->p.k_max) /* the end of a request says nothing about the next one */
+        return;
+    note_base(a, base);
     if (a->probe_left == 0)
         look_around(a, base);
     if (a->probe_left > 0 && a->probe_k != base) {
@@ -293,7 +323,8 @@ int adapt_k(adapt *a, int n_room)
     } else if (lim == 0) {
         c->why = ADAPT_ROOM;
     } else if (a->step.weight < START_DRAFT || a->rows[0].weight < START_PLAIN) {
-        c->k = a->step.weight < START_DRAFT ? clamp_int(ADAPT_K_START, 0, lim) : 0;
+        const bool draft = a->step.weight < START_DRAFT && a->guard >= 0;
+        c->k = draft ? clamp_int(ADAPT_K_START, 0, lim) : 0;
         c->why = ADAPT_START;
     } else {
         choose(a, lim);
@@ -315,17 +346,22 @@ static void count(adapt *a, const adapt_round *r)
     }
 }
 
+/* A sample of a share; before the first one, `prior` counts as one. */
+static void share_add(adapt_mean *m, double prior, bool yes)
+{
+    if (m->weight == 0)
+        *m = (adapt_mean){.mean = prior, .weight = 1};
+    mean_add(m, yes, MEMORY_SHARE);
+}
+
 static void learn_success(adapt *a, const adapt_round *r)
 {
-    for (int i = 0; i < r->n_draft; i++) {
-        mean_add(&a->go_on[i], 1, MEMORY_SHARE);
+    /* One more than was offered, when the chain ended before it. */
+    const int n_tried = r->n_draft < a->now.k ? r->n_draft + 1 : r->n_draft;
+    for (int i = 0; i < n_tried; i++) {
+        share_add(&a->go_on[i], 1, i < r->n_draft);
         if (i <= r->n_accept)
-            mean_add(&a->success[i], i < r->n_accept, MEMORY_SHARE);
-    }
-    if (r->n_draft < a->now.k) { /* the chain ended before this draft: offered to nobody */
-        mean_add(&a->go_on[r->n_draft], 0, MEMORY_SHARE);
-        if (r->n_accept == r->n_draft)
-            mean_add(&a->success[r->n_draft], 0, MEMORY_SHARE);
+            share_add(&a->success[i], success_of(a, i), i < r->n_accept);
     }
 }
 
@@ -334,13 +370,71 @@ static bool seconds_valid(double s)
     return s >= 0 && s <= SECONDS_MAX; /* false for NaN */
 }
 
+static bool recent(const adapt *a, int k)
+{
+    return a->last[k] + CHANGE_RECENT > a->stats.rounds;
+}
+
+static void guess(adapt_mean *m, double factor)
+{
+    m->mean *= factor;
+    m->weight = fmin(m->weight, GUESS_WEIGHT);
+}
+
+/* Verification takes `factor` times what it took: probably all that was not measured since does. */
+static void rescale_old(adapt *a, double factor)
+{
+    bool drafted = false;
+    for (int k = 0; k <= ADAPT_K_MAX; k++) {
+        a->odd[k] = 0;
+        if (!recent(a, k))
+            guess(&a->rows[k], factor);
+        else if (k > 0)
+            drafted = true;
+    }
+    if (!drafted)
+        guess(&a->step, factor);
+    const uint64_t calm = a->stats.rounds - a->changed;
+    a->apart = calm > 4 * (uint64_t)a->apart ? CHANGE_APART
+                                             : clamp_int(2 * a->apart, CHANGE_APART, CHANGE_OFTEN);
+    a->changed = a->stats.rounds;
+    a->since = a->interval = PROBE_SOON; /* look at once, at plain decoding first */
+    a->turn = 1;
+}
+
+/* x seconds for k drafts and one row, where `expected` (> 0) were. */
+static void notice_change(adapt *a, int k, double x, double expected)
+{
+    a->noise += (fmin(fabs(x / expected - 1), 1) - a->noise) / MEMORY_NOISE;
+    const double factor = fmax(CHANGE, 1 + CHANGE_NOISE * a->noise);
+    int *odd = &a->odd[k];
+    if (x > factor * expected)
+        *odd = *odd > 0 ? *odd + 1 : 1;
+    else if (x < expected / factor)
+        *odd = *odd < 0 ? *odd - 1 : -1;
+    else
+        *odd = 0;
+    const bool sure = *odd >= CHANGE_UP || -*odd >= CHANGE_DOWN;
+    if (!sure || a->stats.rounds < a->changed + (uint64_t)a->apart)
+        return;
+    a->rows[k] = (adapt_mean){.mean = x, .weight = 1};
+    rescale_old(a, fmin(fmax(x / expected, 1 / CHANGE_MOST), CHANGE_MOST));
+}
+
 static void learn_costs(adapt *a, const adapt_round *r)
 {
-    const int n_row = r->n_draft + 1;
-    cost_add(&a->rows[r->n_draft], r->verify_s + r->sample_s, rows_seconds(a, n_row));
+    const double x = r->verify_s + r->sample_s, expected = rows_seconds(a, r->n_draft + 1);
+    const bool known = a->rows[r->n_draft].weight >= 1 && expected > JITTER;
+    cost_add(&a->rows[r->n_draft], x, expected);
     mean_add(&a->catch_up[r->n_step > 0], r->catch_up_s, MEMORY_COST);
-    if (r->n_step > 0)
-        cost_add(&a->step, r->draft_s / r->n_step, a->step.mean);
+    if (r->n_step > 0) {
+        const double step = r->draft_s / r->n_step;
+        if (step < a->step.mean / OUTLIER) /* what came before was the outlier */
+            a->step = (adapt_mean){.mean = step, .weight = a->step.weight};
+        cost_add(&a->step, step, a->step.mean);
+    }
+    if (known)
+        notice_change(a, r->n_draft, x, expected);
 }
 
 /* Add the round to the accounts of probes and of drafting, in plain tokens' time. */
@@ -363,7 +457,7 @@ void adapt_measured(adapt *a, const adapt_round *r)
     c.n_step = clamp_int(c.n_step, c.n_draft, ADAPT_K_MAX + 1);
     count(a, &c);
     learn_success(a, &c);
-    a->last[clamp_int(a->now.k, 0, ADAPT_K_MAX)] = a->stats.rounds;
+    a->last[a->now.k] = a->last[c.n_draft] = a->stats.rounds;
     if (a->now.why == ADAPT_PROBE)
         probe_measured(a, &c);
     else if (a->since < PROBE_LATE)

@@ -7,7 +7,9 @@
  * plain decoding, is a choice like any other.
  *
  * What is not in use is not measured, so now and then a few rounds are spent on another k (a probe):
- * rarer and rarer while nothing changes, and never for more than ADAPT_PROBE_SHARE of the time.
+ * rarer and rarer while nothing changes, for ADAPT_PROBE_SHARE of the time in the long run at most. When
+ * the time of some verification turns out to have changed by far, older times are taken to have changed
+ * with it until they are measured again.
  * Independent of all estimates of acceptance, a guard adds up how far drafting is ahead of plain
  * decoding, and allows no drafts while it is behind by more than ADAPT_GUARD_SHARE of the time.
  *
@@ -94,7 +96,11 @@ typedef struct {
     adapt_mean rows[ADAPT_K_MAX + 1]; /* seconds to verify and sample i + 1 rows */
     adapt_mean step;                  /* seconds of a draft step */
     adapt_mean catch_up[2];           /* seconds in a round without, with drafts */
-    uint64_t last[ADAPT_K_MAX + 1];   /* round in which k was last measured; 0: never */
+    uint64_t last[ADAPT_K_MAX + 1];   /* round of the last k drafts, asked or verified; 0: none */
+    int odd[ADAPT_K_MAX + 1];         /* samples in a row far above (< 0: below) rows[i] */
+    double noise;                     /* mean of |sample / rows[i] - 1| */
+    uint64_t changed;                 /* round in which old estimates were last rescaled */
+    int apart;                        /* rounds until that may be done again */
     /* Probes. */
     int probe_left;      /* rounds that the present probe may still take; 0: none runs */
     int probe_k;         /* its k */

@@ -33,6 +33,12 @@ static int hid_cap(const draft_params *p)
     return p->n_window + 1;
 }
 
+/* Cells of the memory: a chain runs past the end of the context. */
+static int n_cells(const draft_params *p)
+{
+    return p->n_ctx + p->n_window;
+}
+
 static bool take(backend *be, void *out, size_t n)
 {
     void *p = be_alloc(be, n);
@@ -57,11 +63,11 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
     d->chain_cell = -1;
     cells_init(&d->cells, p->sink, p->window);
     size_t row = (size_t)d->width * sizeof(float);
-    bool ok = size_mul(&d->kv_bytes, (size_t)p->n_ctx + (size_t)p->n_window, d->kv.cell_bytes) &&
+    bool ok = size_mul(&d->kv_bytes, (size_t)n_cells(p), d->kv.cell_bytes) &&
               take(be, &d->kv.k, d->kv_bytes) && take(be, &d->kv.v, d->kv_bytes) &&
               take(be, &d->hid, (size_t)hid_cap(p) * row) && take(be, &d->chain, row) &&
               take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
-              take(be, &d->list, (size_t)cells_list_max(&d->cells, p->n_ctx) * sizeof(int32_t));
+              take(be, &d->list, (size_t)cells_list_max(&d->cells, n_cells(p)) * sizeof(int32_t));
     if (!ok) {
         draft_free(d);
         return err_set(err, FT_NOMEM, "drafter: cells for %d tokens", p->n_ctx);
@@ -80,7 +86,7 @@ void draft_free(drafter *d)
     be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
     be_release(d->be, d->chain, row);
     be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
-    be_release(d->be, d->list, (size_t)cells_list_max(&d->cells, d->p.n_ctx) * sizeof(int32_t));
+    be_release(d->be, d->list, (size_t)cells_list_max(&d->cells, n_cells(&d->p)) * sizeof(int32_t));
     mem_free(d);
 }
 
@@ -246,7 +252,7 @@ const float *draft_hidden(const drafter *d)
 
 size_t draft_rows_scratch(const drafter *d, int n)
 {
-    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, d->p.n_ctx);
+    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
     return layer_draft_scratch(d->m, n, n) + arena_cost(rows * sizeof(be_kv *)) +
            2 * arena_cost(rows * sizeof(int32_t)) + arena_cost(rows * sizeof(be_attn_row)) +
            arena_cost(rows * list * sizeof(int32_t)) +
@@ -257,7 +263,7 @@ void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hi
                 int n, float *logits, layer_stage_fn *stage, void *stage_ctx)
 {
     size_t mark = arena_mark(scratch), rows = (size_t)n;
-    size_t list_max = (size_t)cells_list_max(&d->cells, d->p.n_ctx);
+    size_t list_max = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
     const be_kv **kv = arena_take(scratch, rows * sizeof *kv);
     int32_t *cell = arena_take(scratch, rows * sizeof *cell);
     int32_t *full = arena_take(scratch, rows * sizeof *full);

@@ -20,7 +20,10 @@
 #ifndef DRAFT_DRAFT_H
 #define DRAFT_DRAFT_H
 
+#include "draft/adapt.h"
 #include "draft/cells.h"
+#include "draft/vocab.h"
+#include "draft/weights.h"
 #include "layer/layer.h"
 
 typedef struct {

@@ -90,9 +90,10 @@ typedef enum {
 } draft_code;
 
 /* Relative error of W x for Gaussian x, W' being W in another type:
- * rel_rmse[code] = sqrt(sum (W' x - W x)^2 / sum (W x)^2) over 256 rows spread evenly (all, if W has
- * fewer) and 16 vectors x of a fixed seed. 0 where W is 0; NaN where values are not finite.
- * W is the tensor as the file has it; the first matrix, if it has several.
+ * rel_rmse[code] = sqrt(sum (W' x - W x)^2 / sum (W x)^2) over 256 rows spread evenly, or all if W
+ * has fewer, and vectors x of a fixed seed: 16, or for fewer rows as many as make 4096 products. 0
+ * where W is 0; NaN where values are not finite. W is the tensor as the file has it; the first
+ * matrix, if it has several.
  * Errors: UNSUPPORTED (rows no multiple of 32, a type without decoder), NOMEM. */
 ft_status draft_weights_error(double rel_rmse[DRAFT_N_CODE], const tensor *w,
                               ft_error *err) MUST_CHECK;

@@ -5,7 +5,8 @@
 #include "draft/weights.h"
 #include "kern/kern.h"
 
-enum { N_X = 16, N_ROW = 256 };
+/* Rows that are looked at, products that are made of them where memory allows, values of all x. */
+enum { N_ROW = 256, N_PRODUCT = 4096, MIN_X = N_PRODUCT / N_ROW, MAX_VALUE = 1 << 24 };
 
 /* Indexed by draft_code. */
 static const struct {
@@ -19,7 +20,9 @@ static const struct {
 };
 
 typedef struct {
-    float *x;     /* [N_X][n_col] */
+    int n_row;    /* rows looked at */
+    int n_x;      /* vectors: more for fewer rows, as chance would show otherwise */
+    float *x;     /* [n_x][n_col] */
     float *w;     /* [n_col]: a row of W */
     float *delta; /* [n_col]: the same row of W' - W */
     void *block;  /* the row encoded */
@@ -55,7 +58,7 @@ static double dot(const float *a, const float *b, int n)
 static double sum_squares(const probe *p, const float *row, int n)
 {
     double sum = 0;
-    for (int i = 0; i < N_X; i++) {
+    for (int i = 0; i < p->n_x; i++) {
         double y = dot(row, p->x + (size_t)i * (size_t)n, n);
         sum += y * y;
     }
@@ -79,11 +82,10 @@ static void add_row(probe *p, int n)
 static ft_status probe_rows(probe *p, const tensor *w, ft_error *err)
 {
     size_t n = (size_t)w->n_col;
-    for (size_t i = 0; i < N_X * n; i++)
+    for (size_t i = 0; i < (size_t)p->n_x * n; i++)
         p->x[i] = gauss(i);
-    int n_row = w->n_row < N_ROW ? w->n_row : N_ROW;
-    for (int i = 0; i < n_row; i++) {
-        size_t r = (size_t)i * (size_t)w->n_row / (size_t)n_row;
+    for (int i = 0; i < p->n_row; i++) {
+        size_t r = (size_t)i * (size_t)w->n_row / (size_t)p->n_row;
         const uint8_t *src = (const uint8_t *)w->data + r * w->row_bytes;
         if (!kern_decode((int)w->type, p->w, src, n))
             return err_set(err, FT_UNSUPPORTED,
@@ -102,14 +104,21 @@ ft_status draft_weights_error(double rel_rmse[DRAFT_N_CODE], const tensor *w, ft
                        "draft error: tensor '%s': rows of %d values, want a multiple of 32",
                        w->name, w->n_col);
     size_t n = (size_t)w->n_col;
-    probe p = {.x = mem_calloc(N_X * n, sizeof *p.x),
+    int n_row = w->n_row < N_ROW ? w->n_row : N_ROW, n_x = N_PRODUCT / n_row;
+    if (n_x > MAX_VALUE / w->n_col)
+        n_x = MAX_VALUE / w->n_col;
+    if (n_x < MIN_X)
+        n_x = MIN_X;
+    probe p = {.n_row = n_row,
+               .n_x = n_x,
+               .x = mem_calloc((size_t)n_x * n, sizeof *p.x),
                .w = mem_calloc(n, sizeof *p.w),
                .delta = mem_calloc(n, sizeof *p.delta),
                .block = mem_alloc(dtype_row_bytes(DTYPE_Q8_0, n))};
     ft_status st =
         p.x && p.w && p.delta && p.block
             ? probe_rows(&p, w, err)
-            : err_set(err, FT_NOMEM, "draft error: %d vectors of %d values", N_X, w->n_col);
+            : err_set(err, FT_NOMEM, "draft error: %d vectors of %d values", n_x, w->n_col);
     mem_free(p.x);
     mem_free(p.w);
     mem_free(p.delta);

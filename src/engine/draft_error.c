@@ -1,5 +1,5 @@
 /* draft_error.c - what low-bit types would cost in accuracy, for each matrix of the draft head. */
-#include "draft/weights.h"
+#include "draft/draft.h"
 #include "engine/engine.h"
 
 ft_status ft_draft_error(const ft_model *m, ft_draft_error_fn *report, void *ctx, ft_error *err)

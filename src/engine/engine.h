@@ -7,9 +7,7 @@
 #include "backend/backend.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "draft/adapt.h"
 #include "draft/draft.h"
-#include "draft/weights.h"
 #include "gguf/gguf.h"
 #include "layer/layer.h"
 #include "model/model.h"
@@ -23,6 +21,8 @@ struct ft_model {
     tokenizer *tok;             /* owned; NULL: the file has none */
     backend *be;                /* owned */
     draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
+    draft_vocab *vocab;         /* owned: the tokens that may be drafted; NULL: all */
+    char no_vocab_reason[200];
     char name[128];
     double load_seconds;
 };
@@ -57,6 +57,10 @@ struct ft_session {
 
 /* Most drafts of a round; what a call may leave uncommitted. */
 enum { SESSION_WINDOW = 16 };
+
+/* Read the draft vocabulary at path for m, whose tokenizer is open: m->vocab; or m->no_vocab_reason, when
+ * m has no draft head. Errors: IO, RANGE, FORMAT, UNSUPPORTED, MISMATCH, NOMEM. */
+ft_status engine_open_draft_vocab(ft_model *m, const char *path, ft_error *err) MUST_CHECK;
 
 /* Seconds of a clock that only goes forward. */
 double engine_now(void);

@@ -87,7 +87,8 @@ static ft_status open_parts(ft_model *m, const char *path, const ft_model_params
     TRY(model_open(&m->m, m->file, m->mtp_file, err));
     TRY(check_kernels(m, err));
     TRY(open_draft(m, p, err));
-    return open_tokenizer(m, err);
+    TRY(open_tokenizer(m, err));
+    return p->draft_vocab ? engine_open_draft_vocab(m, p->draft_vocab, err) : FT_OK;
 }
 
 ft_status ft_model_open(ft_model **out, const char *path, const ft_model_params *p, ft_error *err)
@@ -118,6 +119,7 @@ void ft_model_close(ft_model *m)
     if (!m)
         return;
     tok_close(m->tok);
+    draft_vocab_free(m->vocab);
     draft_weights_free(m->dw);
     model_free(m->m);
     gguf_close(m->mtp_file);
@@ -144,7 +146,9 @@ void ft_model_get_info(const ft_model *m, ft_model_info *out)
                            .eos = m->tok ? tok_eos(m->tok) : -1,
                            .file_bytes = gguf_file_bytes(m->file) +
                                          (m->mtp_file ? gguf_file_bytes(m->mtp_file) : 0),
-                           .load_seconds = m->load_seconds};
+                           .load_seconds = m->load_seconds,
+                           .n_draft_vocab = m->vocab ? m->vocab->n : 0,
+                           .no_draft_vocab_reason = m->no_vocab_reason};
 }
 
 static ft_status need_tokenizer(const ft_model *m, ft_error *err)

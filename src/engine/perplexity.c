@@ -87,6 +87,7 @@ ft_status ft_perplexity(ft_model *m, const int32_t *tok, size_t n_tok, const ft_
         return err_set(err, FT_ARG, "text: %zu tokens, want at least 2", n_tok);
     ft_session_params params = sp ? *sp : ft_session_params_default();
     params.n_ctx = p->n_window;
+    params.no_draft = true;
     int fit = ROWS_BYTES / (int)sizeof(float) / m->m->h.n_vocab;
     if (params.n_chunk > fit)
         params.n_chunk = fit < 1 ? 1 : fit;

@@ -236,14 +236,15 @@ static ft_status one_round(generation *g, bool *last, ft_error *err)
     int32_t draft[FT_DRAFT_MAX];
     int first = s->state->n_past, n_kept = 0;
     int room = most_drafts(g);
-    int k = g->p->draft_fixed ? room : adapt_k(&s->adapt, room);
+    bool can = s->drafter || s->script;
+    int k = !can ? 0 : g->p->draft_fixed ? room : adapt_k(&s->adapt, room);
     round_cost cost = round_start(g);
     int n = make_drafts(g, draft, k);
     TRY(verify(g, draft, n, err));
     g->stats->draft.rounds++;
     g->stats->draft.drafted += (uint64_t)n;
     ft_status st = accept(g, draft, n, first + 1, &n_kept, last, err);
-    if (!g->p->draft_fixed)
+    if (!g->p->draft_fixed && !*last) /* an end cuts a round short: nothing to learn from */
         round_measured(g, &cost, n, n_kept);
     seq_accept(s->state, n_kept); /* also after a failure: the rows of what was delivered */
     if (s->drafter)

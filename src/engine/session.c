@@ -56,7 +56,7 @@ static ft_status resolve(const ft_model *m, const ft_session_params *p, resolved
                            .window = p->window,
                            .kv_type = r->kv_type,
                            .w = m->dw ? &m->dw->mtp : NULL,
-                           .head = &m->m->mtp.head};
+                           .head = m->vocab ? &m->vocab->head : &m->m->mtp.head};
     return FT_OK;
 }
 
@@ -94,6 +94,7 @@ static ft_status create_drafter(ft_session *s, const resolved *r, ft_error *err)
     size_t width = (size_t)layer_hidden_width(&m->m->h), vocab = (size_t)m->m->h.n_vocab;
     TRY(draft_create(&s->drafter, m->be, m->m, &r->dp, err));
     s->head_n = r->dp.head->n_row;
+    s->head_id = m->vocab ? m->vocab->id : NULL;
     adapt_params ap = adapt_params_default();
     adapt_init(&s->adapt, &ap);
     s->hidden = mem_calloc((size_t)hidden_rows(r), width * sizeof *s->hidden);

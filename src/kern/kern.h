@@ -215,7 +215,7 @@ bool kern_can_encode(int type);
 /* The same with scales fitted to each block (Lloyd's iteration) instead of read off its largest
  * value. Type: Q4_0. On no block is the squared error of the decoded values above kern_encode's;
  * blocks with a value that is not finite, or too large for a half as scale, are kern_encode's, bit
- * for bit. About ten times slower. false: another type; dst is unchanged. */
+ * for bit. About five times slower. false: another type; dst is unchanged. */
 bool kern_encode_fitted(int type, void *dst, const float *src, size_t n);
 
 /* IEEE half and bfloat16, round to nearest even, NaN kept (quiet). */

@@ -72,7 +72,7 @@ static const script_range range[] = {
 #undef HANG
 // clang-format on
 
-/* What a character of no listed script is, by its category. */
+/* What a character of no listed script is, by its category: Cn for what is past U+10FFFF. */
 static ft_script by_category(uint32_t codepoint)
 {
     const char *name = utf8proc_category_string((utf8proc_int32_t)codepoint);
@@ -103,7 +103,7 @@ ft_script text_script_of(uint32_t codepoint)
     }
     if (lo < ARRAY_LEN(range) && codepoint >= range[lo].first)
         return range[lo].script;
-    return codepoint <= 0x10FFFF ? by_category(codepoint) : FT_SCRIPT_OTHER;
+    return by_category(codepoint);
 }
 
 /* Letters and marks decide what a piece is; numbers of a listed script count as its letters. */
@@ -131,10 +131,10 @@ ft_script text_script_of_piece(const uint8_t *s, size_t n)
         digit |= script == FT_SCRIPT_DIGIT;
         symbol |= script == FT_SCRIPT_OTHER;
     }
-    return digit    ? FT_SCRIPT_DIGIT
-           : part   ? FT_SCRIPT_PART
+    return digit              ? FT_SCRIPT_DIGIT
+           : part             ? FT_SCRIPT_PART
            : symbol || n == 0 ? FT_SCRIPT_OTHER
-                    : FT_SCRIPT_PUNCT;
+                              : FT_SCRIPT_PUNCT;
 }
 
 const char *ft_script_name(ft_script s)

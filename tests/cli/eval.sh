@@ -12,14 +12,20 @@ for family in qwen35 qwen35moe qwen4exp; do
     [ $family = qwen4exp ] && width=128
     for file in "$m" "$tmp/$family-q8_0.gguf"; do
         [ "$file" = "$m" ] || good quantize "$m" "$file" q8_0
-        good eval -m "$file" --tokens "$tmp/ids" --logits "$tmp/l" --hidden "$tmp/h"
+        draft="--draft-logits $tmp/d --draft-chain 4 --draft-tokens $tmp/t"
+        good eval -m "$file" --tokens "$tmp/ids" --logits "$tmp/l" --hidden "$tmp/h" $draft
+        [ "$(count "$tmp/d")" -eq $(((59 + 4) * V * 4)) ] || fail "$family: size of the draft logits"
+        [ "$(count "$tmp/t")" -eq $((5 * 4)) ] || fail "$family: number of drafts"
         [ "$(count "$tmp/l")" -eq $((60 * V * 4)) ] || fail "$family: size of the logits"
         [ "$(count "$tmp/h")" -eq $((60 * width * 4)) ] || fail "$family: size of the hidden rows"
         for how in "--chunk 1" "--chunk 7" "--chunk 512" "--decode-from 0" "--decode-from 45" \
             "--decode-from 45 --chunk 7" "--decode-from 59" "--decode-from 1000" "-t 1" \
             "--ctx-size 60"; do
-            good eval -m "$file" --tokens "$tmp/ids" --logits "$tmp/l2" --hidden "$tmp/h2" $how
-            cmp -s "$tmp/l" "$tmp/l2" && cmp -s "$tmp/h" "$tmp/h2" || fail "$family $how: other bits"
+            draft="--draft-logits $tmp/d2 --draft-chain 4 --draft-tokens $tmp/t2"
+            good eval -m "$file" --tokens "$tmp/ids" --logits "$tmp/l2" --hidden "$tmp/h2" $draft $how
+            for rows in l h d t; do
+                cmp -s "$tmp/$rows" "$tmp/${rows}2" || fail "$family $how: other bits in $rows"
+            done
         done
     done
 done
@@ -92,5 +98,5 @@ if [ -w /dev/full ]; then
 fi
 
 help_lists eval --model --mtp --threads --cpu --kv --chunk --ctx-size --tokens --logits --hidden \
-    --stages --decode-from --dense
+    --stages --decode-from --dense --draft-logits --draft-chain --draft-tokens --sink --window
 finish

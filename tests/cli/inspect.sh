@@ -43,9 +43,9 @@ done
 
 # A reader that goes away is no failure, a full disk is one.
 for option in --json --; do
-    "$FORETOKEN" inspect $option "$tmp/m.gguf" 2>"$tmp/err" | head -c 1 >/dev/null
-    [ "${PIPESTATUS[0]}" -eq 0 ] || fail "inspect $option | head: ${PIPESTATUS[0]}"
-    [ ! -s "$tmp/err" ] || fail "inspect $option | head: $(cat "$tmp/err")"
+    without_reader inspect $option "$tmp/m.gguf"
+    [ $rc -eq 0 ] || fail "inspect $option without a reader: $rc"
+    [ ! -s "$tmp/err" ] || fail "inspect $option without a reader: $(cat "$tmp/err")"
 done
 if [ -w /dev/full ]; then
     "$FORETOKEN" inspect "$tmp/m.gguf" >/dev/full 2>"$tmp/err"

@@ -142,10 +142,27 @@ bad 1 "vocab.gguf" run -m tests/golden/tokenizer/vocab.gguf -p a
 "$FORETOKEN" convert tests/golden/tiny-qwen35 -o "$tmp/bare.gguf" 2>/dev/null || fail "convert"
 bad 1 "no tokenizer" run -m "$tmp/bare.gguf" -p a
 
-good run --help
-for option in --model --mtp --threads --cpu --kv --chunk --ctx-size --prompt --file --n-predict --temp \
-    --top-k --top-p --min-p --seed --ignore-eos --special --echo --json --quiet --help; do
-    grep -qE "^ .*$option( |$)" "$tmp/out" || fail "run --help does not list $option"
-done
+
+# The bundled model, where it is there: drafting and the chunk change nothing, drafts are accepted, and
+# what comes out is text.
+sample=models/foretoken-sample.gguf
+if [ -f $sample ]; then
+    for temp in 0 0.8; do
+        story="The old lighthouse keeper climbed the stairs"
+        good run -m $sample -p "$story" -n 32 --temp $temp --seed 1 --no-draft
+        cp "$tmp/out" "$tmp/want"
+        for how in "--draft-max 3" "--draft-max 5 --draft-fixed" "--chunk 1" "-t 1"; do
+            good run -m $sample -p "$story" -n 32 --temp $temp --seed 1 $how
+            same "$tmp/out" "$tmp/want"
+        done
+        [ "$(wc -w <"$tmp/want")" -ge 15 ] || fail "no words: $(cat "$tmp/want")"
+        grep -qE '(^| )(the|a|and|his|he|was)( |,|\.|$)' "$tmp/want" || fail "no English: $(cat "$tmp/want")"
+    done
+else
+    echo "$sample is not there: not tested"
+fi
+
+help_lists run --model --mtp --threads --cpu --kv --chunk --ctx-size --prompt --file --n-predict --temp \
+    --top-k --top-p --min-p --seed --ignore-eos --special --echo --json --quiet
 has "$tmp/out" "(default 0.8, 0 to 100)"
 finish

@@ -14,7 +14,7 @@
 #include "kern/kern.h"
 
 #define N       32
-#define N_BLOCK 100000 /* of each of ten kinds */
+#define N_BLOCK 100000 /* of each of eleven kinds */
 #define GUARD   0xa5
 
 static uint64_t mix(uint64_t x) /* the finalizer of splitmix64 */
@@ -107,6 +107,18 @@ static void fill_one_sided(float x[N], uint64_t *s)
         x[i] = (float)fabs(gauss(s));
 }
 
+/* One extreme value, some zeros, and one to four other values: the best scale may give the extreme
+ * any code. */
+static void fill_levels(float x[N], uint64_t *s)
+{
+    float level[4];
+    int n_level = 1 + (int)(mix((*s)++) % 4), n_zero = (int)(mix((*s)++) % 32);
+    for (int i = 0; i < 4; i++)
+        level[i] = (float)(2 * uniform(s) - 1);
+    for (int i = 0; i < N; i++)
+        x[i] = i == 0 ? 1 : i <= n_zero ? 0 : level[mix((*s)++) % (uint64_t)n_level];
+}
+
 static const struct {
     const char *name;
     fill_fn *fill;
@@ -121,7 +133,7 @@ static const struct {
     {"denormal", fill_denormal, 1.0}, /* 1: all decode to 0 */
     {"large", fill_large, 0.90},      /* 0.893 */
     {"few", fill_few_values, 0.001},  /* 0: on a grid of the format */
-    {"one-sided", fill_one_sided, 0.90},
+    {"one-sided", fill_one_sided, 0.90}, {"levels", fill_levels, 0.32} /* 0.297 */,
 };
 
 static double squared_error(const float *x, const void *block)
@@ -169,15 +181,11 @@ static void test_fitted_error_is_never_above_plain_and_less_on_average(void **st
     }
 }
 
-/* The least error that any half as scale gives, with its nearest codes. */
-static double scanned_error(const float *x)
+/* The least error of the scales from half lo to half hi, both signs, with their nearest codes. */
+static double least_error(const float *x, int lo, int hi, int step)
 {
-    float extreme = 0;
-    for (int i = 0; i < N; i++)
-        extreme = fmaxf(extreme, fabsf(x[i]));
     double best = HUGE_VAL;
-    uint16_t lo = kern_f32_to_f16(extreme / 16), hi = kern_f32_to_f16(extreme / 4);
-    for (int h = lo; h <= hi; h += 4)
+    for (int h = lo; h <= hi; h += step)
         for (int sign = 0; sign < 2; sign++) {
             double d = (double)kern_f16_to_f32((uint16_t)(h | sign << 15)), sum = 0;
             for (int i = 0; i < N; i++) {
@@ -187,6 +195,14 @@ static double scanned_error(const float *x)
             best = fmin(best, sum);
         }
     return best;
+}
+
+static double scanned_error(const float *x)
+{
+    float extreme = 0;
+    for (int i = 0; i < N; i++)
+        extreme = fmaxf(extreme, fabsf(x[i]));
+    return least_error(x, kern_f32_to_f16(extreme / 16), kern_f32_to_f16(extreme / 4), 4);
 }
 
 /* catches: starts from which the iteration ends in poor optima */
@@ -210,13 +226,30 @@ static void test_fitted_error_is_near_that_of_a_dense_scan(void **state)
     }
 }
 
+/* catches: an iteration over scales of which the half has only a few; a sign never tried */
+static void test_fitted_tiny_blocks_have_the_least_error_of_all_scales(void **state)
+{
+    (void)state;
+    uint64_t s = 21;
+    for (int b = 0; b < 2000; b++) {
+        float x[N];
+        kern_q4_0 fitted;
+        for (int i = 0; i < N; i++)
+            x[i] = (float)ldexp(40 * (2 * uniform(&s) - 1) * uniform(&s), -24);
+        assert_true(kern_encode_fitted(DTYPE_Q4_0, &fitted, x, N));
+        double best = least_error(x, 1, 41, 1);
+        if (squared_error(x, &fitted) > best * (1 + 1e-13))
+            fail_msg("block %d: squared error %g, least %g", b, squared_error(x, &fitted), best);
+    }
+}
+
 /* catches: values that drift when a file is encoded again */
 static void test_fitted_encode_of_decoded_values_changes_nothing(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
         uint64_t s = 5000 + 1000 * k;
-        for (int b = 0; b < N_BLOCK / 10; b++) {
+        for (int b = 0; b < N_BLOCK / 4; b++) {
             float x[N], y[N], z[N];
             kern_q4_0 first, again;
             kinds[k].fill(x, &s);
@@ -337,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fitted_error_is_never_above_plain_and_less_on_average),
         cmocka_unit_test(test_fitted_error_is_near_that_of_a_dense_scan),
+        cmocka_unit_test(test_fitted_tiny_blocks_have_the_least_error_of_all_scales),
         cmocka_unit_test(test_fitted_encode_of_decoded_values_changes_nothing),
         cmocka_unit_test(test_fitted_blocks_are_independent_and_repeatable),
         cmocka_unit_test(test_fitted_special_blocks_are_those_of_the_plain_rule),

@@ -134,6 +134,47 @@ static void assert_converted(const draft_weights *w, const model *m, dtype to, b
     assert_memory_equal(&rest, &m->mtp, sizeof rest);
 }
 
+/* catches: a part that is another tensor, or the routed experts taken for a dense FFN */
+static void test_parts_are_the_tensors_of_their_names(void **state)
+{
+    (void)state;
+    static const char *const tensor_name[][2] = {{"fc_embedding", "nextn.fc_embd"},
+                                                 {"fc_hidden", "nextn.fc_hidden"},
+                                                 {"attn_q", "attn_q"},
+                                                 {"attn_output", "attn_output"},
+                                                 {"shared_gate", "ffn_gate_shexp"},
+                                                 {"shared_up", "ffn_up_shexp"},
+                                                 {"shared_down", "ffn_down_shexp"},
+                                                 {"ffn_gate", "ffn_gate"},
+                                                 {"ffn_up", "ffn_up"},
+                                                 {"ffn_down", "ffn_down"},
+                                                 {"hc_attn_down", "hc_attn_down"},
+                                                 {"hc_attn_up", "hc_attn_up"},
+                                                 {"hc_ffn_down", "hc_ffn_down"},
+                                                 {"hc_ffn_up", "hc_ffn_up"},
+                                                 {"hc_head_down", "nextn.hc_head_down"},
+                                                 {"hc_head_up", "nextn.hc_head_up"}};
+    for (size_t a = 0; a < ARRAY_LEN(archs); a++) {
+        tiny_opts o = opts_of(archs[a], DTYPE_BF16);
+        o.split_eh = true;
+        tiny_model t = open_tiny(&o, NULL);
+        int n = 0;
+        for (int i = 0; i < DRAFT_N_PART; i++) {
+            const tensor *part = draft_part(&t.m->mtp, i);
+            assert_string_equal(draft_part_name(i), tensor_name[i][0]);
+            if (!part)
+                continue;
+            char want[64];
+            snprintf(want, sizeof want, "blk.4.%s.weight", tensor_name[i][1]);
+            assert_string_equal(part->name, want);
+            n++;
+        }
+        const char *const *list;
+        assert_int_equal(n, parts_of(archs[a], &list));
+        tiny_close(&t);
+    }
+}
+
 /* B087. catches: a type taken for another one; a matrix forgotten, or one too many (keys, router,
  * routed experts); both halves of eh_proj from the same columns; a stride of the whole kept */
 static void test_weights_every_wish_converts_the_wide_matrices_alone(void **state)
@@ -277,12 +318,12 @@ static void test_weights_with_values_that_do_not_fit_stay(void **state)
     } c[] = {
         {NAN, DRAFT_QUANT_Q8_0, DRAFT_KEPT_VALUES},
         {-INFINITY, DRAFT_QUANT_Q4_0, DRAFT_KEPT_VALUES},
-        {8.4e6f, DRAFT_QUANT_Q8_0, DRAFT_KEPT_VALUES},
-        {8.3e6f, DRAFT_QUANT_Q8_0, DRAFT_CONVERTED},
-        {1.1e6f, DRAFT_QUANT_Q5_0, DRAFT_KEPT_VALUES},
-        {1.0e6f, DRAFT_QUANT_Q5_0, DRAFT_CONVERTED},
-        {-5.3e5f, DRAFT_QUANT_Q4_0, DRAFT_KEPT_VALUES},
-        {5.2e5f, DRAFT_QUANT_Q4_0, DRAFT_CONVERTED},
+        {8.33e6f, DRAFT_QUANT_Q8_0, DRAFT_KEPT_VALUES},
+        {8.31e6f, DRAFT_QUANT_Q8_0, DRAFT_CONVERTED},
+        {1.0482e6f, DRAFT_QUANT_Q5_0, DRAFT_KEPT_VALUES},
+        {1.0479e6f, DRAFT_QUANT_Q5_0, DRAFT_CONVERTED},
+        {-524100.0f, DRAFT_QUANT_Q4_0, DRAFT_KEPT_VALUES},
+        {524000.0f, DRAFT_QUANT_Q4_0, DRAFT_CONVERTED},
     };
     for (size_t i = 0; i < ARRAY_LEN(c); i++) {
         tiny_opts o = opts_of(MODEL_QWEN35, DTYPE_F32);
@@ -505,6 +546,7 @@ static void test_error_bad_values_rows_and_memory_are_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_are_the_tensors_of_their_names),
         cmocka_unit_test(test_weights_every_wish_converts_the_wide_matrices_alone),
         cmocka_unit_test(test_weights_without_options_are_the_defaults),
         cmocka_unit_test(test_weights_of_a_separate_file_are_converted),

@@ -17,10 +17,14 @@ typedef struct {
 
 typedef ft_status call_fn(fixture *f, ft_error *err);
 
+/* Allocations that a call may do without: the dozen of PCRE2 for machine code, made if it can. */
+enum { MAX_SPARED = 16 };
+
 /* Make the 1st, 2nd, ... allocation of a call fail until none is left to fail. Returns how many there
  * were. after: what must hold when the call has failed; NULL: nothing. */
 static int each_failure(fixture *f, call_fn *call, void (*after)(fixture *f))
 {
+    int n_spared = 0;
     for (int k = 1;; k++) {
         assert_true(k < 20000);
         ft_error err = {0};
@@ -34,6 +38,8 @@ static int each_failure(fixture *f, call_fn *call, void (*after)(fixture *f))
                 fail_msg("without a failure: %s", err.msg);
             return k - 1;
         }
+        if (st == FT_OK && ++n_spared <= MAX_SPARED)
+            continue;
         if (st != FT_NOMEM || err.code != FT_NOMEM || !err.msg[0])
             fail_msg("allocation %d failed: status %d, message '%s'", k, st, err.msg);
         if (after)

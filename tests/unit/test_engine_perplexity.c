@@ -54,7 +54,7 @@ static void check_windows(ft_model *m, ft_session *s, int n_tok, int n_window, i
     }
     for (int i = 0; i < n_tok; i++) /* every token but the first, once */
         assert_int_equal(times[i], i > 0);
-    for (int chunk = 3; chunk < 300; chunk *= 9) {
+    for (int chunk = 3; chunk < 300; chunk *= 27) {
         ft_session_params sp = {.n_chunk = chunk, .kv_type = "f32"};
         ft_perplexity_params p = {.n_window = n_window, .n_skip = n_skip};
         ft_perplexity_result r;
@@ -77,8 +77,8 @@ static void test_perplexity_equals_the_direct_sum(void **state)
     (void)state;
     static const struct {
         int n_tok, n_window, n_skip;
-    } c[] = {{150, 32, -1}, {150, 32, 1}, {150, 33, 32}, {32, 32, -1}, {33, 32, -1},
-             {47, 32, 16},  {2, 32, -1},  {5, 2, 1},     {48, 32, 16}, {49, 32, 16}};
+    } c[] = {{150, 32, -1}, {150, 32, 1}, {60, 9, 8}, {32, 32, -1}, {33, 32, -1},
+             {47, 32, 16},  {2, 32, -1},  {5, 2, 1},  {48, 32, 16}, {49, 32, 16}};
     static const model_arch family[] = {MODEL_QWEN35, MODEL_QWEN35MOE, MODEL_QWEN4EXP};
     for (int i = 0; i < 3; i++) {
         ft_model *m = rig_model(family[i]);

@@ -25,13 +25,37 @@ static ALWAYS_INLINE __m512 broadcast_ps(const uint8_t *p)
     return _mm512_castsi512_ps(broadcast4(p));
 }
 
+/* The minima of one group for n_tok tokens. n_tok and two are constants after inlining. */
+TEMPLATE void add_minima(__m512 *acc, const tile *t, int g, const tile_x *x, int n_tok, bool two)
+{
+    const __m512i ones = _mm512_set1_epi16(1);
+    const size_t d = x->d + 4 * (size_t)g;
+    const size_t s = x->s + 4 * (size_t)g;
+    const __m512 m0 = _mm512_load_ps(t->m[0][g]);
+    const __m512 m1 = two ? _mm512_load_ps(t->m[1][g]) : m0;
+    UNROLL
+    for (int j = 0; j < TILE_TOK && j < n_tok; j++) {
+        const __m512 dx = broadcast_ps(x->row[j] + d);
+        const __m512i sum = broadcast4(x->row[j] + s);
+        if (two) {
+            const __m512i xs0 = _mm512_srai_epi32(_mm512_slli_epi32(sum, 16), 16);
+            const __m512i xs1 = _mm512_srai_epi32(sum, 16);
+            const __m512 half0 = _mm512_mul_ps(m0, _mm512_cvtepi32_ps(xs0));
+            const __m512 both = _mm512_fmadd_ps(m1, _mm512_cvtepi32_ps(xs1), half0);
+            acc[j] = _mm512_fnmadd_ps(dx, both, acc[j]);
+        } else {
+            const __m512 xs = _mm512_cvtepi32_ps(_mm512_madd_epi16(sum, ones));
+            acc[j] = _mm512_fnmadd_ps(_mm512_mul_ps(m0, dx), xs, acc[j]);
+        }
+    }
+}
+
 /* One group for n_tok tokens. n_tok, two and min are constants after inlining. */
 TEMPLATE void add_group(__m512 *acc, const tile *t, int g, const tile_x *x, __m512i minus_offset,
                         int n_tok, bool two, bool min)
 {
     /* The sums of both halves, in one register of pairs: (low, high). */
     const __m512i low = _mm512_set1_epi32(0xffff);
-    const __m512i ones = _mm512_set1_epi16(1);
     const size_t q = x->q + 32 * (size_t)g;
     const size_t d = x->d + 4 * (size_t)g;
     const size_t s = x->s + 4 * (size_t)g;
@@ -71,25 +95,6 @@ TEMPLATE void add_group(__m512 *acc, const tile *t, int g, const tile_x *x, __m5
             acc[j] = _mm512_fmadd_ps(_mm512_mul_ps(s0, dx), _mm512_cvtepi32_ps(i0[j]), acc[j]);
         }
     }
-    if (!min)
-        return;
-    const __m512 m0 = _mm512_load_ps(t->m[0][g]);
-    const __m512 m1 = two ? _mm512_load_ps(t->m[1][g]) : m0;
-    UNROLL
-    for (int j = 0; j < TILE_TOK && j < n_tok; j++) {
-        const __m512 dx = broadcast_ps(x->row[j] + d);
-        const __m512i sum = broadcast4(x->row[j] + s);
-        if (two) {
-            const __m512i xs0 = _mm512_srai_epi32(_mm512_slli_epi32(sum, 16), 16);
-            const __m512i xs1 = _mm512_srai_epi32(sum, 16);
-            const __m512 half0 = _mm512_mul_ps(m0, _mm512_cvtepi32_ps(xs0));
-            const __m512 both = _mm512_fmadd_ps(m1, _mm512_cvtepi32_ps(xs1), half0);
-            acc[j] = _mm512_fnmadd_ps(dx, both, acc[j]);
-        } else {
-            const __m512 xs = _mm512_cvtepi32_ps(_mm512_madd_epi16(sum, ones));
-            acc[j] = _mm512_fnmadd_ps(_mm512_mul_ps(m0, dx), xs, acc[j]);
-        }
-    }
 }
 
 TEMPLATE void add_tile(float (*sums)[TILE_ROWS], const tile *t, const tile_x *x, int n_group,
@@ -100,8 +105,11 @@ TEMPLATE void add_tile(float (*sums)[TILE_ROWS], const tile *t, const tile_x *x,
     UNROLL
     for (int j = 0; j < TILE_TOK && j < n_tok; j++)
         acc[j] = _mm512_load_ps(sums[j]);
-    for (int g = 0; g < n_group; g++)
+    for (int g = 0; g < n_group; g++) {
         add_group(acc, t, g, x, minus_offset, n_tok, two, min);
+        if (min)
+            add_minima(acc, t, g, x, n_tok, two);
+    }
     UNROLL
     for (int j = 0; j < TILE_TOK && j < n_tok; j++)
         _mm512_store_ps(sums[j], acc[j]);
