@@ -13,7 +13,7 @@
 #include "support/tinymodel.h"
 #include "support/tmpdir.h"
 
-enum { N_TOKEN = 40, N_PROMPT = 150, N_VOCAB_MAX = 4096 };
+enum { N_TOKEN = 32, N_PROMPT = 150 };
 
 /* What a generation showed: tokens, and the digest of every row of logits that decided one. */
 typedef struct {
@@ -212,12 +212,13 @@ static void test_scripted_drafters_change_nothing(void **state)
         must(ft_model_open(&m, family(arch[a], path, "-s"), NULL, &err), &err);
         int32_t prompt[N_PROMPT];
         prompt_of(prompt, N_PROMPT, 300);
-        for (size_t t = 0; t < ARRAY_LEN(temps); t++)
+        for (size_t t = 0; t < ARRAY_LEN(temps); t++) {
+            uint64_t end, want;
+            ft_generate_stats stats;
+            setting plain = plain_setting(temps[t], 64);
+            probe truth = run(m, &plain, prompt, N_PROMPT, NULL, &want, &stats);
             for (int kind = RIGHT; kind <= FEW; kind++) {
-                uint64_t end, want;
-                ft_generate_stats stats;
-                setting set = plain_setting(temps[t], 64);
-                probe truth = run(m, &set, prompt, N_PROMPT, NULL, &want, &stats);
+                setting set = plain;
                 set.script = (script_kind)kind;
                 set.request.draft_fixed = true;
                 for (int k = 1; k <= 8; k += kind == RANDOM ? 1 : 3) {
@@ -241,19 +242,51 @@ static void test_scripted_drafters_change_nothing(void **state)
                     }
                 }
             }
+        }
         ft_model_close(m);
     }
 }
 
-/* Catches a drafter whose own settings leak into the text: weights, sink, window, chunk, threads. */
+static bool to_file(void *ctx, const char *text, size_t len)
+{
+    return fwrite(text, 1, len, ctx) == len;
+}
+
+/* A draft vocabulary of some of m's tokens. */
+static void write_vocab(ft_model *m, const char *path)
+{
+    char text[TEST_PATH_MAX];
+    FILE *f = fopen(test_path(text, "vocab.txt"), "w");
+    assert_non_null(f);
+    fputs("the heat of the three others there, then the rest", f);
+    fclose(f);
+    const char *texts[] = {text};
+    ft_draft_vocab_params p = ft_draft_vocab_params_default();
+    ft_error err = {0};
+    p.text = texts;
+    p.n_text = 1;
+    p.no_bytes = true;
+    p.coverage = 0.9;
+    f = fopen(path, "w");
+    assert_non_null(f);
+    must(ft_draft_vocab_build(m, &p, to_file, f, NULL, &err), &err);
+    fclose(f);
+}
+
+/* Catches a drafter whose own settings leak into the text: weights, vocabulary (B091), sink, window,
+ * chunk, threads. */
 static void test_drafter_settings_change_nothing(void **state)
 {
     (void)state;
     static const char *const quant[] = {"file", "q8_0", "q5_0", "q4_0"};
     static const int chunk[] = {1, 7, 64, 512};
     for (size_t a = 0; a < ARRAY_LEN(arch); a++) {
-        char path[TEST_PATH_MAX], what[96];
-        family(arch[a], path, "-w");
+        char path[TEST_PATH_MAX], vocab[TEST_PATH_MAX], what[96];
+        ft_model *plain;
+        ft_error open_err = {0};
+        must(ft_model_open(&plain, family(arch[a], path, "-w"), NULL, &open_err), &open_err);
+        write_vocab(plain, test_path(vocab, "exact.draft-vocab"));
+        ft_model_close(plain);
         probe truth = {0};
         uint64_t want = 0;
         int32_t prompt[N_PROMPT];
@@ -263,8 +296,12 @@ static void test_drafter_settings_change_nothing(void **state)
             ft_error err = {0};
             ft_model_params mp = {.n_thread = 1 + (int)q % 2,
                                   .draft_quant = quant[q],
-                                  .draft_quant_mixers = quant[(q + 1) % 4]};
+                                  .draft_quant_mixers = quant[(q + 1) % 4],
+                                  .draft_vocab = q >= 2 ? vocab : NULL};
             must(ft_model_open(&m, path, &mp, &err), &err);
+            ft_model_info info;
+            ft_model_get_info(m, &info);
+            assert_true((info.n_draft_vocab > 0 && info.n_draft_vocab < info.n_vocab) == (q >= 2));
             for (size_t c = 0; c < ARRAY_LEN(chunk); c++)
                 for (int sink = 0; sink <= 64; sink += 64) {
                     uint64_t end;
@@ -388,6 +425,55 @@ static void test_limits_and_ends_inside_a_draft(void **state)
     ft_model_close(m);
 }
 
+/* The same on a trained model, whose drafts are mostly right: every length and temperature, and in turn
+ * every draft quantisation, vocabulary, sink, chunk and number of threads. */
+static void test_bundled_model_text_is_that_without_drafts(void **state)
+{
+    (void)state;
+    static const char *const quant[] = {"file", "q8_0", "q5_0", "q4_0"};
+    static const int chunk[] = {1, 7, 64, 512};
+    static const char text[] =
+        "It was a dark night, and the old man had no light but that of the moon, "
+        "which stood above the hill behind the house.";
+    probe truth[ARRAY_LEN(temps)];
+    uint64_t want[ARRAY_LEN(temps)], accepted = 0;
+    memset(truth, 0, sizeof truth);
+    for (int q = 0; q < 4; q++) {
+        ft_model *m;
+        ft_error err = {0};
+        int32_t *prompt;
+        size_t n;
+        ft_model_params mp = {.n_thread = 1 + q % 2,
+                              .draft_quant = quant[q],
+                              .draft_quant_mixers = quant[(q + 1) % 4],
+                              .draft_vocab = q % 2 ? "models/foretoken-sample.draft-vocab" : NULL};
+        must(ft_model_open(&m, "models/foretoken-sample.gguf", &mp, &err), &err);
+        must(ft_tokenize(m, text, strlen(text), false, &prompt, &n, &err), &err);
+        for (size_t t = 0; t < ARRAY_LEN(temps); t++)
+            for (int k = 0; k <= 8; k++) {
+                uint64_t end;
+                ft_generate_stats stats;
+                char what[64];
+                setting set = plain_setting(temps[t], chunk[(k + q) % 4]);
+                set.request.draft_max = k;
+                set.request.draft_fixed = true;
+                set.session.sink = k % 2 ? 64 : 0;
+                probe p = run(m, &set, prompt, (int)n, NULL, &end, &stats);
+                if (q == 0 && k == 0) {
+                    truth[t] = p;
+                    want[t] = end;
+                }
+                snprintf(what, sizeof what, "temp %g k %d %s", (double)temps[t], k, quant[q]);
+                assert_same(&truth[t], &p, what);
+                assert_true(end == want[t]);
+                accepted += stats.draft.accepted;
+            }
+        ft_free(prompt);
+        ft_model_close(m);
+    }
+    assert_true(accepted > 500); /* a drafter that is always wrong would prove little */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_drafter_settings_change_nothing),
         cmocka_unit_test(test_state_behind_a_text_is_the_same_however_it_came),
         cmocka_unit_test(test_limits_and_ends_inside_a_draft),
+        cmocka_unit_test(test_bundled_model_text_is_that_without_drafts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
