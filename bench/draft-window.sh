@@ -32,7 +32,8 @@ for ((i = 0; i < n_prompt; i++)); do
     printf "$i %d\n" 0 1 2 3 4 5 6
 done | all piece
 for ((i = 0; i < n_prompt; i++)); do
-    cat "$dir/piece$i"-* | head -c 46000 > "$dir/prompt$i"
+    cat "$dir/piece$i"-* > "$dir/pieces"
+    head -c 46000 "$dir/pieces" > "$dir/prompt$i"
 done
 settings='0:64 0:256 0:all 64:64 64:256 64:all'
 for s in $settings; do
