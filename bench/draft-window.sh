@@ -44,9 +44,9 @@ for s in $settings; do
     done
 done | all behind
 
-# Sum of a number that follows "key": in the JSON of several runs.
+# Sum of a number that follows "key": in the JSON of several runs, at its outer level.
 sum() {
-    grep -h "\"$1\": [0-9]" "${@:2}" | awk -F'[:,]' '{ s += $2 } END { printf "%d", s }'
+    grep -h "^    \"$1\": [0-9]" "${@:2}" | awk -F'[:,]' '{ s += $2 } END { printf "%d", s }'
 }
 share() { # FILE...: accepted of drafted, with its standard error
     awk -v a="$(sum accepted "$@")" -v d="$(sum drafted "$@")" \
