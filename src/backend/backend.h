@@ -176,7 +176,7 @@ void be_qsa_pool(backend *be, const be_qsa_pool_args *a, int b0, int b1);
  *   score[b] = (sum over heads, ascending, of max(q_h . pool[b], 0)) / sqrt(d)
  * the best top_k / ratio blocks (ties: lower block), ascending, then the tail ratio * c .. pos.
  * q [n_row][n_head][d]. cell [n_row][top_k + ratio] device, n_cell [n_row] host.
- * score scratch [n_row][max_block] of floats and order scratch [n_row][max_block] of int32. */
+ * score: scratch [backend_n_thread()][max_block]. */
 typedef struct {
     const float *q;
     const float *const *pool; /* host, [n_row]: the pool of each row's sequence */

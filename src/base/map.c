@@ -15,7 +15,7 @@
 ft_status map_open(file_map *m, const char *path, ft_error *err)
 {
     *m = (file_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a FIFO must not hang */
     if (fd < 0)
         return err_set(err, FT_IO, "%s: %s", path, strerror(errno));
     struct stat st;

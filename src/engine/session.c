@@ -69,7 +69,7 @@ static int hidden_rows(const resolved *r)
 static size_t scratch_bytes(const ft_model *m, const resolved *r)
 {
     int n = hidden_rows(r);
-    size_t trunk = layer_scratch(m->m, n, n, r->n_ctx);
+    size_t trunk = layer_scratch(m->be, m->m, n, n, r->n_ctx);
     size_t draft = r->draft ? draft_scratch(m->m, &r->dp, n) : 0;
     return trunk > draft ? trunk : draft;
 }

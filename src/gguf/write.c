@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -67,6 +68,12 @@ static bool failed(const gguf_writer *w)
 /* Create "path.part-<process>-<n>", a name that nobody has yet. */
 static void open_part(gguf_writer *w)
 {
+    struct stat st;
+    if (stat(w->path, &st) == 0 &&
+        S_ISDIR(st.st_mode)) { /* rename would fail, after all the work */
+        err_set(&w->err, FT_IO, "%s: a directory, want a file name", w->path);
+        return;
+    }
     buf name;
     buf_init(&name, strlen(w->path) + 64);
     for (int n = 0; n < 100 && w->fd < 0; n++) {

@@ -32,7 +32,8 @@ typedef enum {
  *   float d[n / 32]   scale of each block of 32
  *   int16 s[n / 16]   sum of each 16 q
  * d of a block: amax = max |x|; d = amax / 127; id = d != 0 ? 1 / d : 0; q = round-to-nearest-even
- * of x * id, clamped to +-127. A non-finite x gives an unspecified row, but no fault. */
+ * of x * id, clamped to +-127, and 0 where x * id is NaN (id overflows when amax is below 2^-121). A
+ * non-finite x gives an unspecified row, but no fault. */
 static inline size_t kern_q8_row_bytes(int n)
 {
     size_t bytes = (size_t)n + (size_t)n / 32 * 4 + (size_t)n / 16 * 2;

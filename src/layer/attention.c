@@ -7,17 +7,16 @@ static int max_block(const model_attn *w, int n_ctx)
     return n_ctx / w->ratio + 1;
 }
 
-size_t attn_scratch(const model_hparams *h, int n_row, int n_ctx)
+size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread)
 {
     int kv = h->n_head_kv * h->d_head, q = h->n_head * h->d_head;
     size_t n = act_cost(n_row, h->n_embd) + act_cost(n_row, q) + take_cost(n_row, 2 * q) +
                2 * take_cost(n_row, kv) + take_cost(n_row, q) +
                arena_cost((size_t)n_row * sizeof(be_attn_row));
-    if (h->n_idx_head == 0)
+    if (n_block == 0)
         return n;
-    /* The smallest ratio makes the longest list of blocks: 1. */
     return n + take_cost(n_row, h->n_idx_head * h->d_idx) + take_cost(n_row, h->d_idx) +
-           take_cost(n_row, n_ctx + 1) + take_cost(n_row, 2 * h->idx_top_k) + take_cost(n_row, 1) +
+           take_cost(n_thread, n_block) + take_cost(n_row, 2 * h->idx_top_k) + take_cost(n_row, 1) +
            arena_cost((size_t)n_row * sizeof(float *));
 }
 
@@ -112,7 +111,7 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
                      .max_block = max_block(w, last + 1),
                      .cell = cell,
                      .n_cell = n_cell};
-    a.score = run_take(r, n, a.max_block);
+    a.score = run_take(r, backend_n_thread(r->be), a.max_block);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row)
         for (int t = 0; t < r->b->seg[i].n_row; t++)
             pool[row + t] = r->b->seg[i].s->layer[r->i_layer].idx_pool;

@@ -102,13 +102,26 @@ static size_t max_of(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-size_t layer_scratch(const model *m, int n_row, int n_want, int n_ctx)
+/* Most blocks that may compete for a row, over all layers with QSA. */
+static int max_blocks(const model *m, int n_ctx)
+{
+    int most = 0;
+    for (int i = 0; i < m->h.n_layer; i++) {
+        int ratio = m->layer[i].is_attn ? m->layer[i].attn.ratio : 0;
+        if (ratio > 0 && n_ctx / ratio + 1 > most)
+            most = n_ctx / ratio + 1;
+    }
+    return most;
+}
+
+size_t layer_scratch(const backend *be, const model *m, int n_row, int n_want, int n_ctx)
 {
     const model_hparams *h = &m->h;
     int wide = layer_hidden_width(h);
     size_t n = take_cost(n_row, 1) + 2 * take_cost(n_row, h->n_rot / 2) + /* positions */
                take_cost(n_row, wide) + 3 * take_cost(n_row, h->n_embd) + take_cost(n_row, h->n_hc);
-    size_t part = max_of(attn_scratch(h, n_row, n_ctx), gdn_scratch(h, n_row));
+    size_t part = max_of(attn_scratch(h, n_row, max_blocks(m, n_ctx), backend_n_thread(be)),
+                         gdn_scratch(h, n_row));
     part = max_of(part, ffn_scratch(h, n_row));
     if (h->n_hc > 1)
         part = max_of(part, mixer_scratch(h, n_row));

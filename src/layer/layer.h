@@ -47,7 +47,7 @@ void layer_state_shape(const model *m, int n_ctx, int n_window, dtype kv_type,
                        seq_layer_shape *layer, seq_shape *out);
 
 /* Bytes of arena for a batch of n_row rows and n_want logits, contexts up to n_ctx cells. */
-size_t layer_scratch(const model *m, int n_row, int n_want, int n_ctx);
+size_t layer_scratch(const backend *be, const model *m, int n_row, int n_want, int n_ctx);
 
 /* Run the batch and extend the states (seq_begin to seq_end of every segment). On an error of
  * seq_begin no state has changed. Errors: RANGE, ARG, DEVICE as seq_begin. */

@@ -18,7 +18,7 @@ size_t layer_draft_scratch(const model *m, int n_row, int n_full)
     size_t full = take_cost(n_full, wide) + 2 * take_cost(n_full, h->n_embd) +
                   take_cost(n_full, h->n_hc) + 2 * take_cost(n_full, h->n_rot / 2) +
                   2 * act_cost(n_full, h->n_embd) + take_cost(n_full, 1) +
-                  attn_scratch(h, n_full, 1) + ffn_scratch(h, n_full);
+                  attn_scratch(h, n_full, 0, 1) + ffn_scratch(h, n_full);
     return way_in + rows + full + (h->n_hc > 1 ? mixer_scratch(h, n_row) : 0) + 4096;
 }
 

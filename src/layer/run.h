@@ -38,7 +38,8 @@ void attn_forward(run *r, const model_attn *w, const float *x, float *y);
  * those of x's rows. */
 void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v);
 void attn_read(run *r, const model_attn *w, be_act *x, const be_attn_row *rows, float *y);
-size_t attn_scratch(const model_hparams *h, int n_row, int n_ctx);
+/* n_block: most blocks of QSA that may compete for a row, 0 without it. */
+size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread);
 
 void gdn_forward(run *r, const model_gdn *w, const float *x, float *y);
 size_t gdn_scratch(const model_hparams *h, int n_row);

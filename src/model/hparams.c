@@ -11,6 +11,7 @@
 #define MAX_HEAD   (1 << 10)
 #define MAX_STREAM (1 << 4)
 #define MAX_POS    (1 << 30)
+#define MAX_TOP_K  (1 << 24)
 
 /* Limits of kern_attn (kern/kern.h). */
 #define ATTN_HEAD_STEP   16
@@ -283,7 +284,7 @@ static ft_status read_indexer(const reader *r, model *m)
         if (ratio == 0)
             continue;
         if (top_k == 0)
-            TRY(get_int(r, "attention.indexer.top_k", 1, MAX_POS, &top_k));
+            TRY(get_int(r, "attention.indexer.top_k", 1, MAX_TOP_K, &top_k));
         if (top_k % ratio != 0)
             return wrong(r, FT_FORMAT, "attention.indexer.top_k", top_k,
                          "a multiple of every ratio in attention.compress_ratios");

@@ -21,7 +21,8 @@ void rig_open(rig *r, const char *path, const char *level, int n_thread, dtype k
     must(model_open(&r->m, r->f, NULL, &err), &err);
     backend_params p = {.n_thread = n_thread, .level = level};
     must(backend_create(&r->be, &p, &err), &err);
-    must(arena_init(&r->scratch, layer_scratch(r->m, RIG_ROWS, RIG_ROWS, RIG_CTX), "rig", &err),
+    must(arena_init(&r->scratch, layer_scratch(r->be, r->m, RIG_ROWS, RIG_ROWS, RIG_CTX), "rig",
+                    &err),
          &err);
     r->n_vocab = r->m->h.n_vocab;
     r->width = layer_hidden_width(&r->m->h);

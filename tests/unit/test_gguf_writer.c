@@ -305,10 +305,14 @@ static void test_writer_unwritable_place_is_io(void **state)
     assert_non_null(strstr(err.msg, "no/such/x.gguf"));
     assert_int_equal(mkdir(test_path(path, "folder.gguf"), 0700), 0);
     int before = n_files();
-    w = begin_write("folder.gguf");
+    err = (ft_error){0};
+    assert_int_equal(gguf_writer_open(&w, path, &err), FT_IO); /* before any work is done */
+    assert_non_null(strstr(err.msg, "a directory, want a file name"));
+    w = begin_write("later.gguf"); /* and one that becomes a directory meanwhile */
+    assert_int_equal(mkdir(test_path(path, "later.gguf"), 0700), 0);
     assert_int_equal(gguf_writer_begin(w, NULL), FT_OK);
     assert_int_equal(gguf_writer_close(w, NULL), FT_IO);
-    assert_int_equal(n_files(), before);
+    assert_int_equal(n_files(), before + 1);
 }
 
 static ft_status write_all_kinds(const char *path, ft_error *err)

@@ -85,8 +85,7 @@ void be_attention(backend *be, float *o, const float *qg, const be_attn_row *row
     size_t work = 0;
     for (int t = 0; t < n_row; t++)
         work += 2 * cpu_work(row[t].n_cell, n_head * d);
-    int team = cpu_team(be, work);
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1) collapse(2)
+    CPU_FOR(be, work, schedule(dynamic, 1) collapse(2))
     for (int t = 0; t < n_row; t++)
         for (int g = 0; g < n_head_kv; g++) {
             size_t head = (size_t)t * (size_t)n_head + (size_t)g * (size_t)n_q;
@@ -100,7 +99,7 @@ void be_qsa_pool(backend *be, const be_qsa_pool_args *a, int b0, int b1)
 {
     int d = a->d, h = a->n_rot / 2;
     assert(d <= MAX_HEAD);
-#pragma omp parallel for num_threads(cpu_team(be, 40 * cpu_work(b1 - b0, a->ratio * d)))
+    CPU_FOR(be, 40 * cpu_work(b1 - b0, a->ratio * d))
     for (int b = b0; b < b1; b++) {
         float sum[MAX_HEAD], key[MAX_HEAD], c[MAX_HEAD / 2], s[MAX_HEAD / 2];
         memset(sum, 0, (size_t)d * sizeof *sum);
@@ -175,7 +174,8 @@ static void select_row(const backend *be, const be_qsa_args *a, int t)
         a->n_cell[t] = n;
         return;
     }
-    float *score = a->score + (size_t)t * (size_t)a->max_block, root = sqrtf((float)a->d);
+    float *score = a->score + (size_t)cpu_thread() * (size_t)a->max_block;
+    float root = sqrtf((float)a->d);
     const float *q = a->q + (size_t)t * (size_t)a->n_head * (size_t)a->d;
     for (int b = 0; b < n_block; b++) {
         float sum = 0;
@@ -201,7 +201,7 @@ void be_qsa_select(backend *be, const be_qsa_args *a)
     size_t work = 0;
     for (int t = 0; t < a->n_row; t++)
         work += 2 * cpu_work(a->pos[t] / a->ratio, a->n_head * a->d);
-#pragma omp parallel for num_threads(cpu_team(be, work)) schedule(dynamic, 1)
+    CPU_FOR(be, work, schedule(dynamic, 1))
     for (int t = 0; t < a->n_row; t++)
         select_row(be, a, t);
 }

@@ -4,10 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#    include <omp.h>
-#endif
-
 #include "base/mem.h"
 
 static int usable_cores(void)

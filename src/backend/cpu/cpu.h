@@ -2,6 +2,10 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 
+#ifdef _OPENMP
+#    include <omp.h>
+#endif
+
 #include "backend/backend.h"
 #include "kern/kern.h"
 
@@ -19,6 +23,25 @@ struct backend {
 static inline int cpu_team(const backend *be, size_t work)
 {
     return work < CPU_PARALLEL_WORK ? 1 : be->n_thread;
+}
+
+/* In front of a for loop: its iterations are shared out over threads when there is enough work. More
+ * arguments are OpenMP clauses. Without OpenMP the loop just runs. */
+#ifdef _OPENMP
+#    define CPU_PRAGMA(text) _Pragma(#    text)
+#    define CPU_FOR(be, work, ...) CPU_PRAGMA(omp parallel for num_threads(cpu_team(be, work)) __VA_ARGS__)
+#else
+#    define CPU_FOR(be, work, ...) (void)cpu_team(be, work);
+#endif
+
+/* Number of the calling thread in its team, below backend_n_thread(). */
+static inline int cpu_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
 }
 
 static inline size_t cpu_work(int a, int b)

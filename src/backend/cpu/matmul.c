@@ -17,7 +17,7 @@ static const void *act_rows(backend *be, be_act *x, dtype type, size_t *stride)
     if (!x->has_q8) {
         uint8_t *q8 = x->q8;
         size_t row_bytes = *stride;
-#pragma omp parallel for num_threads(cpu_team(be, 2 * cpu_work(x->n_row, x->n_col)))
+        CPU_FOR(be, 2 * cpu_work(x->n_row, x->n_col))
         for (int t = 0; t < x->n_row; t++)
             be->k.quant_q8(q8 + (size_t)t * row_bytes, x->f32 + (size_t)t * (size_t)x->n_col,
                            x->n_col);
@@ -48,7 +48,7 @@ void be_matmul(backend *be, float *y, size_t y_stride, const tensor *w, be_act *
     }
     /* A few pieces per thread: enough to even out, long enough to stream. */
     int n_piece = team * 4 < n_tile ? team * 4 : n_tile;
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+    CPU_FOR(be, work, schedule(dynamic, 1))
     for (int i = 0; i < n_piece; i++) {
         int64_t t0 = (int64_t)n_tile * i / n_piece, t1 = (int64_t)n_tile * (i + 1) / n_piece;
         int r0 = (int)t0 * KERN_ROW_TILE, r1 = (int)t1 * KERN_ROW_TILE;
@@ -86,7 +86,7 @@ static void by_expert(backend *be, float *y, const tensor *w, be_act *x, const b
     enum { PIECE = 8 * KERN_ROW_TILE };
     int n_part = (w->n_row + PIECE - 1) / PIECE;
     size_t work = cpu_work(w->n_row, w->n_col) * (size_t)e->n_row * (size_t)e->n_used;
-#pragma omp parallel for num_threads(cpu_team(be, work)) schedule(dynamic, 1) collapse(2)
+    CPU_FOR(be, work, schedule(dynamic, 1) collapse(2))
     for (int i = 0; i < e->n_expert; i++) {
         for (int part = 0; part < n_part; part++) {
             int n = e->first[i + 1] - e->first[i];
@@ -121,7 +121,7 @@ void be_matmul_pairs(backend *be, float *y, const tensor *w, be_act *x, const be
 void be_experts_sum(backend *be, float *y, const float *x, int n_col, const be_experts *e)
 {
     int n_used = e->n_used;
-#pragma omp parallel for num_threads(cpu_team(be, cpu_work(e->n_row *n_used, n_col)))
+    CPU_FOR(be, cpu_work(e->n_row * n_used, n_col))
     for (int t = 0; t < e->n_row; t++) {
         float *yt = y + (size_t)t * (size_t)n_col;
         const float *xt = x + (size_t)t * (size_t)n_used * (size_t)n_col;
@@ -157,7 +157,7 @@ static void top_ids(int32_t *id, float *p, int n, int n_used)
 void be_route(backend *be, int32_t *id, float *weight, const float *logits, int n_row, int n_expert,
               int n_used, float *scratch)
 {
-#pragma omp parallel for num_threads(cpu_team(be, 10 * cpu_work(n_row, n_expert)))
+    CPU_FOR(be, 10 * cpu_work(n_row, n_expert))
     for (int t = 0; t < n_row; t++) {
         float *p = scratch + (size_t)t * (size_t)n_expert;
         const float *lt = logits + (size_t)t * (size_t)n_expert;

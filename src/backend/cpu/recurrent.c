@@ -45,7 +45,7 @@ void be_conv_silu(backend *be, float *y, const float *x, const float *w, int n_t
     for (int s = 0; s < n_seg; s++) {
         const be_conv_seg *g = &seg[s];
         size_t work = 12 * cpu_work(g->n_row, n_col);
-#pragma omp parallel for num_threads(cpu_team(be, work)) collapse(2)
+        CPU_FOR(be, work, collapse(2))
         for (int t = 0; t < g->n_row; t++)
             for (int p = 0; p < n_piece; p++) {
                 const float *tap[MAX_TAP];
@@ -62,7 +62,7 @@ void be_conv_silu(backend *be, float *y, const float *x, const float *w, int n_t
 void be_gdn_norm_qk(backend *be, float *x, int n_row, size_t stride, int n_head, int d)
 {
     float scale = 1.0f / sqrtf((float)d);
-#pragma omp parallel for num_threads(cpu_team(be, 4 * cpu_work(n_row, n_head * d))) collapse(2)
+    CPU_FOR(be, 4 * cpu_work(n_row, n_head * d), collapse(2))
     for (int t = 0; t < n_row; t++)
         for (int h = 0; h < 2 * n_head; h++) {
             float *v = x + (size_t)t * stride + (size_t)h * (size_t)d;
@@ -178,7 +178,7 @@ void be_gdn(backend *be, float *o, const float *qkv, const float *decay, const f
                          .d = d};
         gdn_rows pend = pend_rows(g->pend, n_key, n_val, d);
         size_t work = 4 * cpu_work(g->n_row + g->n_apply, n_val * d) * (size_t)d;
-#pragma omp parallel for num_threads(cpu_team(be, work)) collapse(2)
+        CPU_FOR(be, work, collapse(2))
         for (int j = 0; j < n_val; j++)
             for (int i = 0; i < n_tile; i++) {
                 int c = i * GDN_COLS, n = d - c < GDN_COLS ? d - c : GDN_COLS;
@@ -191,7 +191,7 @@ void be_gdn(backend *be, float *o, const float *qkv, const float *decay, const f
 void be_gdn_apply(backend *be, float *state, const float *pend, int n, int n_key, int n_val, int d)
 {
     gdn_rows rows = pend_rows(pend, n_key, n_val, d);
-#pragma omp parallel for num_threads(cpu_team(be, 4 * cpu_work(n, n_val * d) * (size_t)d))
+    CPU_FOR(be, 4 * cpu_work(n, n_val * d) * (size_t)d)
     for (int j = 0; j < n_val; j++)
         for (int t = 0; t < n; t++)
             gdn_row(be, &rows, state + (size_t)j * (size_t)d * (size_t)d, (size_t)d, t, j, 0, d,

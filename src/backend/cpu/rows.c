@@ -6,7 +6,7 @@
 
 void be_get_rows(backend *be, float *y, const tensor *table, const int32_t *id, int n_row)
 {
-#pragma omp parallel for num_threads(cpu_team(be, cpu_work(n_row, table->n_col)))
+    CPU_FOR(be, cpu_work(n_row, table->n_col))
     for (int t = 0; t < n_row; t++) {
         const uint8_t *row = (const uint8_t *)table->data + (size_t)id[t] * table->row_bytes;
         bool ok = kern_decode((int)table->type, y + (size_t)t * (size_t)table->n_col, row,
@@ -44,7 +44,7 @@ void be_gather(backend *be, float *y, const float *x, const int32_t *row, int n_
 
 void be_add(backend *be, float *y, const float *x, int n_row, int n_col)
 {
-#pragma omp parallel for num_threads(cpu_team(be, cpu_work(n_row, n_col)))
+    CPU_FOR(be, cpu_work(n_row, n_col))
     for (int t = 0; t < n_row; t++)
         for (size_t i = (size_t)t * (size_t)n_col; i < (size_t)(t + 1) * (size_t)n_col; i++)
             y[i] += x[i];
@@ -54,7 +54,7 @@ void be_rmsnorm(backend *be, float *y, const float *x, const float *w, int n_row
                 int n_col, float eps)
 {
     int n = n_row * n_group;
-#pragma omp parallel for num_threads(cpu_team(be, 3 * cpu_work(n, n_col)))
+    CPU_FOR(be, 3 * cpu_work(n, n_col))
     for (int i = 0; i < n; i++)
         be->k.rmsnorm(y + (size_t)i * (size_t)n_col, x + (size_t)i * (size_t)n_col,
                       w + (size_t)(i % n_group) * (size_t)n_col, n_col, eps);
@@ -62,7 +62,7 @@ void be_rmsnorm(backend *be, float *y, const float *x, const float *w, int n_row
 
 void be_silu_mul(backend *be, float *y, const float *g, const float *x, int n_row, int n_col)
 {
-#pragma omp parallel for num_threads(cpu_team(be, 10 * cpu_work(n_row, n_col)))
+    CPU_FOR(be, 10 * cpu_work(n_row, n_col))
     for (int t = 0; t < n_row; t++) {
         size_t at = (size_t)t * (size_t)n_col;
         be->k.silu_mul(y + at, g + at, x + at, n_col);
@@ -71,7 +71,7 @@ void be_silu_mul(backend *be, float *y, const float *g, const float *x, int n_ro
 
 void be_silu(backend *be, float *y, const float *x, float scale, int n_row, int n_col)
 {
-#pragma omp parallel for num_threads(cpu_team(be, 10 * cpu_work(n_row, n_col)))
+    CPU_FOR(be, 10 * cpu_work(n_row, n_col))
     for (int t = 0; t < n_row; t++)
         be->k.silu(y + (size_t)t * (size_t)n_col, x + (size_t)t * (size_t)n_col, scale, n_col);
 }
@@ -79,7 +79,7 @@ void be_silu(backend *be, float *y, const float *x, float scale, int n_row, int 
 void be_add_gated(backend *be, float *y, const float *z, const float *x, const float *w, int n_row,
                   int n_x, int n_col)
 {
-#pragma omp parallel for num_threads(cpu_team(be, cpu_work(n_row, n_x + n_col)))
+    CPU_FOR(be, cpu_work(n_row, n_x + n_col))
     for (int t = 0; t < n_row; t++) {
         float one = 1.0f, gate = be->k.dot(x + (size_t)t * (size_t)n_x, w, n_x);
         be->k.sigmoid_mul(&gate, &gate, &one, 1);
@@ -90,7 +90,7 @@ void be_add_gated(backend *be, float *y, const float *z, const float *x, const f
 void be_hc_mix(backend *be, float *m, const float *X, float *G, int n_row, int n_hc, int n_col)
 {
     size_t wide = (size_t)n_hc * (size_t)n_col;
-#pragma omp parallel for num_threads(cpu_team(be, 10 * cpu_work(n_row, n_hc * n_col)))
+    CPU_FOR(be, 10 * cpu_work(n_row, n_hc * n_col))
     for (int t = 0; t < n_row; t++) {
         const float *xt = X + (size_t)t * wide;
         float *gt = G + (size_t)t * wide;
@@ -108,7 +108,7 @@ void be_hc_mix(backend *be, float *m, const float *X, float *G, int n_row, int n
 void be_hc_add(backend *be, float *R, float *inject, const float *g, const float *y, int n_row,
                int n_hc, int n_col)
 {
-#pragma omp parallel for num_threads(cpu_team(be, cpu_work(n_row, n_hc *n_col)))
+    CPU_FOR(be, cpu_work(n_row, n_hc * n_col))
     for (int t = 0; t < n_row; t++)
         for (int s = 0; s < n_hc; s++) {
             size_t at = (size_t)t * (size_t)n_hc + (size_t)s;
@@ -138,7 +138,7 @@ void be_norm_rope(backend *be, float *x, const float *w, int n_row, int n_head, 
                   int d, float eps, const float *cos_t, const float *sin_t, int n_rot)
 {
     size_t h = (size_t)n_rot / 2;
-#pragma omp parallel for num_threads(cpu_team(be, 4 * cpu_work(n_row, n_head * d))) collapse(2)
+    CPU_FOR(be, 4 * cpu_work(n_row, n_head * d), collapse(2))
     for (int t = 0; t < n_row; t++)
         for (int i = 0; i < n_head; i++) {
             float *v = x + ((size_t)t * (size_t)n_head + (size_t)i) * stride;
@@ -150,7 +150,7 @@ void be_norm_rope(backend *be, float *x, const float *w, int n_row, int n_head, 
 void be_gated_norm(backend *be, float *o, const float *z, const float *w, int n_row, int n_head,
                    int d, float eps, bool sigmoid)
 {
-#pragma omp parallel for num_threads(cpu_team(be, 12 * cpu_work(n_row, n_head * d))) collapse(2)
+    CPU_FOR(be, 12 * cpu_work(n_row, n_head * d), collapse(2))
     for (int t = 0; t < n_row; t++)
         for (int i = 0; i < n_head; i++) {
             size_t at = ((size_t)t * (size_t)n_head + (size_t)i) * (size_t)d;
@@ -166,7 +166,7 @@ void be_ple_gate(backend *be, float *gv, const float *key, const float *qry, con
                  int n_row, int n_hc, int n_col)
 {
     float root = sqrtf((float)n_col);
-#pragma omp parallel for num_threads(cpu_team(be, 2 * cpu_work(n_row, n_hc * n_col))) collapse(2)
+    CPU_FOR(be, 2 * cpu_work(n_row, n_hc * n_col), collapse(2))
     for (int t = 0; t < n_row; t++)
         for (int h = 0; h < n_hc; h++) {
             size_t at = ((size_t)t * (size_t)n_hc + (size_t)h) * (size_t)n_col;
