@@ -13,7 +13,7 @@
 #include "support/tinymodel.h"
 #include "support/tmpdir.h"
 
-enum { N_TOKEN = 32, N_PROMPT = 150 };
+enum { N_TOKEN = 32, N_PROMPT = 150, MAX_J = 8 };
 
 /* What a generation showed: tokens, and the digest of every row of logits that decided one. */
 typedef struct {
@@ -365,6 +365,80 @@ static void test_state_behind_a_text_is_the_same_however_it_came(void **state)
     }
 }
 
+/* One round by hand: the drafts are right up to depth j, and the text stops behind that round. */
+typedef struct {
+    const int32_t *truth; /* of the text behind the prompt */
+    int first_pos, j, n_stop, n;
+} one_round;
+
+static int32_t round_script(void *ctx, int pos, int depth)
+{
+    const one_round *r = ctx;
+    int32_t right = r->truth[pos - r->first_pos];
+    return depth < r->j ? right : right ^ 1;
+}
+
+static bool round_token(void *ctx, const ft_token *t)
+{
+    (void)t;
+    one_round *r = ctx;
+    return ++r->n < r->n_stop;
+}
+
+/* Catches a trace of a rejected draft in any part of a session's state: draft k, accept j equals feed j,
+ * for all k <= 8 and j <= k (B019, B030, B040). */
+static void test_draft_k_accept_j_equals_feed_j_in_all_state(void **state)
+{
+    (void)state;
+    for (size_t a = 0; a < ARRAY_LEN(arch); a++) {
+        char path[TEST_PATH_MAX];
+        ft_model *m;
+        ft_error err = {0};
+        must(ft_model_open(&m, family(arch[a], path, "-kj"), NULL, &err), &err);
+        int32_t prompt[N_PROMPT];
+        prompt_of(prompt, N_PROMPT, 300);
+        uint64_t unused;
+        ft_generate_stats stats;
+        setting set = plain_setting(0.6f, 64);
+        probe truth = run(m, &set, prompt, N_PROMPT, NULL, &unused, &stats);
+        uint64_t plain[MAX_J + 1] = {0};
+        for (int k = 0; k <= MAX_J; k++)
+            for (int j = 0; j <= k; j++) {
+                ft_session *s;
+                must(ft_session_create(&s, m, &set.session, &err), &err);
+                one_round r = {truth.t.id, N_PROMPT, j, j + 2, 0};
+                ft_generate_params request = set.request;
+                request.on_token = round_token;
+                request.on_token_ctx = &r;
+                request.draft_max = k;
+                request.draft_fixed = true;
+                s->script = round_script;
+                s->hook_ctx = &r;
+                must(ft_session_generate(s, prompt, N_PROMPT, &request, &stats, &err), &err);
+                assert_int_equal(stats.n_token, j + 2);
+                if (k > 0) {
+                    assert_int_equal(stats.draft.rounds, 1);
+                    assert_int_equal(stats.draft.drafted, k);
+                    assert_int_equal(stats.draft.accepted, j);
+                }
+                uint64_t d = session_digest(s);
+                ft_session_free(s);
+                if (plain[j] == 0) { /* the same text by plain steps */
+                    must(ft_session_create(&s, m, &set.session, &err), &err);
+                    r.n = 0;
+                    request.draft_max = 0;
+                    must(ft_session_generate(s, prompt, N_PROMPT, &request, &stats, &err), &err);
+                    plain[j] = session_digest(s);
+                    ft_session_free(s);
+                }
+                if (d != plain[j])
+                    fail_msg("%s: draft %d, accept %d: another state", model_arch_name(arch[a]), k,
+                             j);
+            }
+        ft_model_close(m);
+    }
+}
+
 /* Catches a round that overruns the limit on tokens or the context, or an end of text inside an accepted
  * draft that is passed over (B023, B024, B028, B029, B066). */
 static void test_limits_and_ends_inside_a_draft(void **state)
@@ -481,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_scripted_drafters_change_nothing),
         cmocka_unit_test(test_drafter_settings_change_nothing),
         cmocka_unit_test(test_state_behind_a_text_is_the_same_however_it_came),
+        cmocka_unit_test(test_draft_k_accept_j_equals_feed_j_in_all_state),
         cmocka_unit_test(test_limits_and_ends_inside_a_draft),
         cmocka_unit_test(test_bundled_model_text_is_that_without_drafts),
     };
