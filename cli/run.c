@@ -11,6 +11,7 @@ typedef struct {
     ft_sample_params sample;
     int draft_max;
     float draft_p_min;
+    arg_list stop;
     bool no_draft, draft_fixed, show_drafts;
     bool ignore_eos, special, echo, json, quiet;
 } options;
@@ -163,6 +164,8 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
     p.ignore_eos = o->ignore_eos;
     p.special = o->special;
     p.sample = o->sample;
+    p.stop = o->stop.item;
+    p.n_stop = o->stop.n;
     p.draft_max = o->no_draft ? 0 : o->draft_max;
     p.draft_fixed = o->draft_fixed;
     p.draft_p_min = o->draft_p_min;
@@ -219,6 +222,8 @@ int cmd_run(int argc, char **argv)
         {"--no-draft", 0, ARG_FLAG, &o.no_draft, 0, 0, NULL, "no drafts"},
         {"--show-drafts", 0, ARG_FLAG, &o.show_drafts, 0, 0, NULL,
          "colour tokens: green an accepted draft, red a corrected one"},
+        {"--stop", 0, ARG_LIST, &o.stop, 0, 0, "TEXT",
+         "end in front of this text; may be given several times"},
         {"--ignore-eos", 0, ARG_FLAG, &o.ignore_eos, 0, 0, NULL, "go on after the end of the text"},
         {"--special", 0, ARG_FLAG, &o.special, 0, 0, NULL,
          "special tokens: read in the prompt, shown in the text"},

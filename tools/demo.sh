@@ -12,5 +12,5 @@ if [ ! -f "$model" ]; then
     echo "  git checkout -- $model" >&2
     exit 1
 fi
-echo "\$ $command run -m $model -p \"$prompt\" -n 150 --echo --seed 1"
-exec "$command" run -m "$model" -p "$prompt" -n 150 --echo --seed 1
+echo "\$ $command run -m $model -p \"$prompt\" -n 150 --echo --seed 1 --draft-vocab models/foretoken-sample.draft-vocab"
+exec "$command" run -m "$model" -p "$prompt" -n 150 --echo --seed 1 --draft-vocab models/foretoken-sample.draft-vocab

@@ -292,6 +292,12 @@ typedef enum {
     FT_TOKEN_CORRECTED /* a draft proposed another one */
 } ft_token_kind;
 
+typedef struct {
+    int32_t id;
+    double logprob;
+} ft_alternative;
+#define FT_TOP_MAX 20
+
 /* One token as it is decided. text [len] is what it adds to the text, whole UTF-8 characters only
  * (may be empty), borrowed for the call. Return false to stop after it. */
 typedef struct {
@@ -299,6 +305,11 @@ typedef struct {
     const char *text;
     size_t len;
     ft_token_kind kind;
+    /* With ft_generate_params.logprobs, in nats; otherwise 0 and none. */
+    double logprob;            /* by the model alone: temperature 1, no filters */
+    double logprob_sampled;    /* by the distribution that it was drawn from */
+    const ft_alternative *top; /* [n_top] most probable tokens by the model alone, best first */
+    int n_top;
 } ft_token;
 typedef bool ft_token_fn(void *ctx, const ft_token *t);
 
@@ -306,6 +317,12 @@ typedef struct {
     int n_max;       /* most tokens to make; -1: until the context is full */
     bool ignore_eos; /* go on after the model's end of text */
     bool special;    /* special tokens appear in the text */
+    /* Texts that end the text, in front of the first that is complete, wherever tokens are cut; the
+     * token that completes one is the last. [n_stop], none empty; borrowed for the call. */
+    const char *const *stop;
+    int n_stop;
+    bool logprobs; /* fill in the log-probabilities of ft_token */
+    int n_top;     /* so many alternatives, 0 .. FT_TOP_MAX */
     ft_sample_params sample;
     int draft_max;     /* most drafts per round, 0 (none) .. FT_DRAFT_MAX; default 3 */
     bool draft_fixed;  /* always draft_max of them; otherwise as many as pay, by measurement */

@@ -51,6 +51,14 @@ static ft_status check_request(const ft_session *s, int n_prompt, const ft_gener
     TRY(ft_sample_params_check(&p->sample, err));
     if (p->n_max < -1)
         return err_set(err, FT_ARG, "n_max: %d, want -1 (no limit) or more", p->n_max);
+    if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
+        return err_set(err, FT_ARG, "n_stop: %d stop strings, want 0 or more and a list",
+                       p->n_stop);
+    for (int i = 0; i < p->n_stop; i++)
+        if (!p->stop[i] || !p->stop[i][0])
+            return err_set(err, FT_ARG, "stop: string %d is empty", i);
+    if (p->n_top < 0 || p->n_top > FT_TOP_MAX)
+        return err_set(err, FT_ARG, "n_top: %d, want 0 to %d", p->n_top, FT_TOP_MAX);
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
         return err_set(err, FT_ARG, "draft_max: %d, want 0 to %d", p->draft_max, FT_DRAFT_MAX);
     if (!(p->draft_p_min >= 0 && p->draft_p_min <= 1))
@@ -77,11 +85,23 @@ static bool on_chunk(void *ctx, const char *what, uint64_t done, uint64_t total)
 /* Room for the text of any usual token, taken before anything is read. */
 static ft_status reserve_text(generation *g, ft_error *err)
 {
+    buf *text[] = {&g->piece, &g->out, &g->stops.held};
+    buf_init(&g->piece, 1 << 24);
     buf_init(&g->out, 1 << 24);
-    if (!buf_extend(&g->out, 1024))
-        return buf_status(&g->out, "generate: text", err);
-    buf_clear(&g->out);
+    stops_init(&g->stops, g->p->stop, g->p->n_stop);
+    for (size_t i = 0; i < ARRAY_LEN(text); i++) {
+        if (!buf_extend(text[i], 1024))
+            return buf_status(text[i], "generate: text", err);
+        buf_clear(text[i]);
+    }
     return FT_OK;
+}
+
+static void free_text(generation *g)
+{
+    buf_deinit(&g->piece);
+    buf_deinit(&g->out);
+    stops_deinit(&g->stops);
 }
 
 ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
@@ -96,9 +116,10 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
     stats->state_bytes = s->state->n_bytes;
     stats->scratch_bytes = s->scratch.size;
     generation g = {.s = s, .p = p, .sample = internal(&p->sample), .stats = stats};
-    TRY(reserve_text(&g, err));
+    ft_status st = reserve_text(&g, err);
     double t0 = engine_now();
-    ft_status st = session_feed(s, prompt, n_prompt, p->n_max != 0, on_chunk, &g, err);
+    if (st == FT_OK)
+        st = session_feed(s, prompt, n_prompt, p->n_max != 0, on_chunk, &g, err);
     double t1 = engine_now();
     stats->prompt_seconds = t1 - t0;
     if (st == FT_CANCELLED)
@@ -107,6 +128,6 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
         st = generate_rounds(&g, err);
     stats->decode_seconds = engine_now() - t1;
     generate_draft_stats(&g);
-    buf_deinit(&g.out);
+    free_text(&g);
     return st;
 }

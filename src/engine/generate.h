@@ -3,6 +3,7 @@
 #define ENGINE_GENERATE_H
 
 #include "engine/engine.h"
+#include "engine/stops.h"
 
 typedef struct {
     ft_session *s;
@@ -10,7 +11,10 @@ typedef struct {
     sample_params sample;
     ft_generate_stats *stats;
     detok text;
-    buf out;
+    buf piece; /* what the token in hand spells */
+    stop_matcher stops;
+    buf out; /* what it lets through */
+    ft_alternative top[FT_TOP_MAX];
 } generation;
 
 /* The logits behind the prompt are in s->logits: make tokens until one is the last. */

@@ -9,6 +9,8 @@
  * 2. Behind a round the session holds the rows of all emitted tokens but the last, which is pending:
  *    exactly what rounds without drafts leave.
  */
+#include <math.h>
+
 #include "engine/draft_bytes.h"
 #include "engine/generate.h"
 
@@ -29,26 +31,53 @@ static ft_status decide(generation *g, const float *logits, int pos, int32_t *id
     return st;
 }
 
-/* What a decided token adds to the text, into g->out; last: no further text will follow. */
-static ft_status add_text(generation *g, int32_t id, bool last, ft_error *err)
+/* What a decided token adds to the text, into g->out. *last: no further text will follow; set when a stop
+ * string is complete. */
+static ft_status add_text(generation *g, int32_t id, bool *last, ft_error *err)
 {
     const tokenizer *tok = g->s->model->tok;
+    buf_clear(&g->piece);
     buf_clear(&g->out);
     if (tok) {
-        detok_put(&g->text, tok, id, !g->p->special, &g->out);
-        if (last)
-            detok_flush(&g->text, &g->out);
+        detok_put(&g->text, tok, id, !g->p->special, &g->piece);
+        if (*last)
+            detok_flush(&g->text, &g->piece);
     }
+    const char *piece = buf_cstr(&g->piece);
+    if (piece && stops_put(&g->stops, piece, g->piece.len, &g->out)) {
+        *last = true;
+        g->stats->finish = FT_FINISH_STOP;
+    } else if (*last) {
+        stops_flush(&g->stops, &g->out);
+    }
+    TRY(buf_status(&g->piece, "generate: text", err));
+    TRY(buf_status(&g->stops.held, "generate: text", err));
     return buf_status(&g->out, "generate: text", err);
 }
 
-/* Hand a token and its text to the caller. False: the caller wants no more. */
-static bool deliver(generation *g, int32_t id, ft_token_kind kind)
+/* Log-probabilities of the token in hand: by the model alone from its row of logits, and by the
+ * distribution that it was drawn from. */
+static void add_logprobs(generation *g, const float *logits, ft_token *t)
 {
-    ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len, .kind = kind};
-    if (g->p->on_token && !g->p->on_token(g->p->on_token_ctx, &t))
-        return false;
-    return !atomic_load(&g->s->cancel);
+    int n = g->s->model->m->h.n_vocab;
+    double max = -HUGE_VAL, sum = 0;
+    for (int i = 0; i < n; i++)
+        max = fmax(max, (double)logits[i]);
+    for (int i = 0; i < n; i++)
+        sum += exp((double)logits[i] - max);
+    double norm = max + log(sum);
+    t->logprob = (double)logits[t->id] - norm;
+    t->logprob_sampled = sample_dist_logp(&g->s->dist, t->id);
+    for (int i = 0; i < n && g->p->n_top > 0; i++) {
+        double lp = (double)logits[i] - norm;
+        if (t->n_top == g->p->n_top && lp <= g->top[t->n_top - 1].logprob)
+            continue;
+        int at = t->n_top < g->p->n_top ? t->n_top++ : t->n_top - 1;
+        for (; at > 0 && g->top[at - 1].logprob < lp; at--)
+            g->top[at] = g->top[at - 1];
+        g->top[at] = (ft_alternative){.id = i, .logprob = lp};
+    }
+    t->top = g->top;
 }
 
 /* Why the token of position pos is the last one; false: it is not. */
@@ -66,15 +95,20 @@ static bool ends(const generation *g, int32_t id, int pos, ft_finish *why)
     return true;
 }
 
-/* A token is decided: count it, deliver it, let it wait for its turn to be evaluated. */
-static ft_status emit(generation *g, int32_t id, int pos, ft_token_kind kind, bool *last,
-                      ft_error *err)
+/* A token is decided, from this row of logits: count it, deliver it, let it wait for its turn to be
+ * evaluated. */
+static ft_status emit(generation *g, int32_t id, int pos, const float *logits, ft_token_kind kind,
+                      bool *last, ft_error *err)
 {
     *last = ends(g, id, pos, &g->stats->finish);
-    TRY(add_text(g, id, *last, err));
+    TRY(add_text(g, id, last, err));
     g->s->pending = id;
     g->stats->n_token++;
-    if (!deliver(g, id, kind) && !*last) {
+    ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len, .kind = kind};
+    if (g->p->logprobs)
+        add_logprobs(g, logits, &t);
+    bool more = !g->p->on_token || g->p->on_token(g->p->on_token_ctx, &t);
+    if ((!more || atomic_load(&g->s->cancel)) && !*last) {
         g->stats->finish = FT_FINISH_CANCELLED;
         *last = true;
     }
@@ -188,7 +222,8 @@ static ft_status accept(generation *g, const int32_t *draft, int n, int pos, int
     for (*n_kept = 0;; ++*n_kept) {
         int i = *n_kept;
         int32_t id;
-        TRY(decide(g, g->s->rows + (size_t)i * vocab, pos + i, &id, err));
+        const float *row = g->s->rows + (size_t)i * vocab;
+        TRY(decide(g, row, pos + i, &id, err));
         bool agree = i < n && id == draft[i];
         if (i < n) {
             d->verified_at[i]++;
@@ -198,7 +233,7 @@ static ft_status accept(generation *g, const int32_t *draft, int n, int pos, int
         ft_token_kind kind = i == n  ? FT_TOKEN_PLAIN
                              : agree ? FT_TOKEN_ACCEPTED
                                      : FT_TOKEN_CORRECTED;
-        TRY(emit(g, id, pos + i, kind, last, err));
+        TRY(emit(g, id, pos + i, row, kind, last, err));
         if (*last || !agree)
             return FT_OK;
     }
@@ -260,7 +295,7 @@ ft_status generate_rounds(generation *g, ft_error *err)
     bool last;
     int pos = s->state->n_past;
     TRY(decide(g, s->logits, pos, &id, err));
-    TRY(emit(g, id, pos, FT_TOKEN_PLAIN, &last, err));
+    TRY(emit(g, id, pos, s->logits, FT_TOKEN_PLAIN, &last, err));
     if (!g->p->draft_fixed) {
         adapt_params p = {.k_max = g->p->draft_max, .k_fixed = -1, .p_min = g->p->draft_p_min};
         if (s->adapt.p.k_max != p.k_max || s->adapt.p.p_min != p.p_min)
