@@ -40,7 +40,10 @@ typedef struct {
 } layer_batch;
 
 /* H in qwen35 and qwen35moe (after output_norm), n_hc * H in qwen4exp (the wide residual). */
-int layer_hidden_width(const model_hparams *h);
+static inline int layer_hidden_width(const model_hparams *h)
+{
+    return h->n_hc * h->n_embd;
+}
 
 /* Shape of the state of one conversation; layer [n_layer] is filled. */
 void layer_state_shape(const model *m, int n_ctx, int n_window, dtype kv_type,
