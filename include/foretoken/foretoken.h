@@ -263,14 +263,29 @@ FT_API ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 
+/* Added to the logit of one token; -INFINITY: the token never comes. */
+typedef struct {
+    int32_t id;
+    float bias; /* -INFINITY, or -1000 .. 1000 */
+} ft_logit_bias;
+
+/* Start from ft_sample_params_default(). docs/sampling.md has the formulas. */
 typedef struct {
     float temp;    /* 0: the most probable token */
     int top_k;     /* 0: off */
     float top_p;   /* 1: off */
     float min_p;   /* 0: off */
     uint64_t seed; /* the same seed gives the same text */
+    /* Penalties of the tokens among the last penalty_last_n of the conversation. */
+    float repeat_penalty;    /* 0.01 .. 100; 1: off. Divides logits above 0, multiplies others */
+    float presence_penalty;  /* -100 .. 100; 0: off */
+    float frequency_penalty; /* -100 .. 100; 0: off; times the token's count */
+    int penalty_last_n;      /* 0: off; -1: all */
+    const ft_logit_bias *bias; /* [n_bias], borrowed for the call */
+    int n_bias;
+    const char *samplers; /* order; NULL: "penalties;top_k;temp;min_p;top_p". Left out: not applied */
 } ft_sample_params;
-/* temp 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0. */
+/* temp 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0, penalties off (last_n 64), no bias. */
 FT_API ft_sample_params ft_sample_params_default(void);
 /* ARG: the message names the field, its value and the accepted range. */
 FT_API ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err) FT_CHECK;
@@ -315,6 +330,7 @@ typedef bool ft_token_fn(void *ctx, const ft_token *t);
 
 typedef struct {
     int n_max;       /* most tokens to make; -1: until the context is full */
+    int n_min;       /* the model's end of text cannot come before so many tokens */
     bool ignore_eos; /* go on after the model's end of text */
     bool special;    /* special tokens appear in the text */
     /* Texts that end the text, in front of the first that is complete, wherever tokens are cut; the

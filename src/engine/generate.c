@@ -1,28 +1,85 @@
 /* generate.c - ft_session_generate: the request checked, the prompt read, then rounds (round.c). */
+#include <math.h>
+
+#include "base/mem.h"
 #include "engine/generate.h"
 
 ft_sample_params ft_sample_params_default(void)
 {
     sample_params d = sample_params_default();
-    return (ft_sample_params){
-        .temp = d.temp, .top_k = d.top_k, .top_p = d.top_p, .min_p = d.min_p, .seed = d.seed};
+    return (ft_sample_params){.temp = d.temp,
+                              .top_k = d.top_k,
+                              .top_p = d.top_p,
+                              .min_p = d.min_p,
+                              .seed = d.seed,
+                              .repeat_penalty = d.repeat_penalty,
+                              .presence_penalty = d.presence_penalty,
+                              .frequency_penalty = d.frequency_penalty,
+                              .penalty_last_n = d.penalty_last_n};
 }
 
-static sample_params internal(const ft_sample_params *p)
+/* The public parameters as the sampler knows them, all but the bias, which is copied apart. */
+static ft_status internal(sample_params *s, const ft_sample_params *p, ft_error *err)
 {
-    sample_params s = sample_params_default();
-    s.temp = p->temp;
-    s.top_k = p->top_k;
-    s.top_p = p->top_p;
-    s.min_p = p->min_p;
-    s.seed = p->seed;
-    return s;
+    *s = sample_params_default();
+    s->temp = p->temp;
+    s->top_k = p->top_k;
+    s->top_p = p->top_p;
+    s->min_p = p->min_p;
+    s->seed = p->seed;
+    s->repeat_penalty = p->repeat_penalty;
+    s->presence_penalty = p->presence_penalty;
+    s->frequency_penalty = p->frequency_penalty;
+    s->penalty_last_n = p->penalty_last_n;
+    if (p->samplers)
+        TRY(sample_stages_parse(s, p->samplers, err));
+    return sample_params_check(s, err);
+}
+
+/* The tokens that end a text, banned: *n of them behind at (NULL: only counted). */
+static void ban_ends(const tokenizer *tok, sample_bias *at, int *n)
+{
+    *n = 0;
+    for (int32_t id = 0; tok && id < tok_n_vocab(tok); id++)
+        if (tok_is_end(tok, id)) {
+            if (at)
+                at[*n] = (sample_bias){.id = id, .bias = -INFINITY};
+            ++*n;
+        }
+}
+
+/* The request's parameters, and those for the first n_min tokens. */
+static ft_status resolve_sampling(generation *g, ft_error *err)
+{
+    const ft_sample_params *p = &g->p->sample;
+    TRY(internal(&g->sample, p, err));
+    if (p->n_bias < 0 || (p->n_bias > 0 && !p->bias))
+        return err_set(err, FT_ARG, "n_bias: %d, want 0 or more and a list", p->n_bias);
+    int n_end = 0;
+    if (g->p->n_min > 0)
+        ban_ends(g->s->model->tok, NULL, &n_end);
+    size_t n = (size_t)p->n_bias + (size_t)n_end;
+    if (n > 0) {
+        g->bias = mem_calloc(n, sizeof *g->bias);
+        if (!g->bias)
+            return err_set(err, FT_NOMEM, "generate: logit bias of %zu tokens", n);
+    }
+    for (int i = 0; i < p->n_bias; i++)
+        g->bias[i] = (sample_bias){.id = p->bias[i].id, .bias = p->bias[i].bias};
+    if (n_end > 0)
+        ban_ends(g->s->model->tok, g->bias + p->n_bias, &n_end);
+    g->sample.bias = g->bias;
+    g->sample.n_bias = p->n_bias;
+    g->sample_min = g->sample;
+    g->sample_min.n_bias += n_end;
+    TRY(sample_params_check(&g->sample_min, err));
+    return sample_bias_check(&g->sample_min, g->s->model->m->h.n_vocab, err);
 }
 
 ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err)
 {
-    sample_params s = internal(p);
-    return sample_params_check(&s, err);
+    sample_params s;
+    return internal(&s, p, err);
 }
 
 ft_generate_params ft_generate_params_default(void)
@@ -48,9 +105,10 @@ const char *ft_finish_text(ft_finish f)
 static ft_status check_request(const ft_session *s, int n_prompt, const ft_generate_params *p,
                                ft_error *err)
 {
-    TRY(ft_sample_params_check(&p->sample, err));
     if (p->n_max < -1)
         return err_set(err, FT_ARG, "n_max: %d, want -1 (no limit) or more", p->n_max);
+    if (p->n_min < 0)
+        return err_set(err, FT_ARG, "n_min: %d, want 0 or more", p->n_min);
     if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
         return err_set(err, FT_ARG, "n_stop: %d stop strings, want 0 or more and a list",
                        p->n_stop);
@@ -97,11 +155,12 @@ static ft_status reserve_text(generation *g, ft_error *err)
     return FT_OK;
 }
 
-static void free_text(generation *g)
+static void free_parts(generation *g)
 {
     buf_deinit(&g->piece);
     buf_deinit(&g->out);
     stops_deinit(&g->stops);
+    mem_free(g->bias);
 }
 
 ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
@@ -115,8 +174,10 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
     atomic_store(&s->cancel, false);
     stats->state_bytes = s->state->n_bytes;
     stats->scratch_bytes = s->scratch.size;
-    generation g = {.s = s, .p = p, .sample = internal(&p->sample), .stats = stats};
-    ft_status st = reserve_text(&g, err);
+    generation g = {.s = s, .p = p, .stats = stats};
+    ft_status st = resolve_sampling(&g, err);
+    if (st == FT_OK)
+        st = reserve_text(&g, err);
     double t0 = engine_now();
     if (st == FT_OK)
         st = session_feed(s, prompt, n_prompt, p->n_max != 0, on_chunk, &g, err);
@@ -128,6 +189,6 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
         st = generate_rounds(&g, err);
     stats->decode_seconds = engine_now() - t1;
     generate_draft_stats(&g);
-    free_text(&g);
+    free_parts(&g);
     return st;
 }

@@ -8,7 +8,9 @@
 typedef struct {
     ft_session *s;
     const ft_generate_params *p;
-    sample_params sample;
+    sample_params sample;     /* the request's */
+    sample_params sample_min; /* the same, for the first n_min tokens: nothing ends the text */
+    sample_bias *bias;        /* owned: what both point to */
     ft_generate_stats *stats;
     detok text;
     buf piece; /* what the token in hand spells */

@@ -16,6 +16,12 @@
 
 /* ---- One token --------------------------------------------------------------------------------------- */
 
+/* The parameters for the n-th token of the generation. */
+static const sample_params *params_for(const generation *g, int n)
+{
+    return n < g->p->n_min ? &g->sample_min : &g->sample;
+}
+
 /* The token for position pos from the row of logits before it. */
 static ft_status decide(generation *g, const float *logits, int pos, int32_t *id, ft_error *err)
 {
@@ -23,8 +29,9 @@ static ft_status decide(generation *g, const float *logits, int pos, int32_t *id
     if (s->on_row)
         s->on_row(s->hook_ctx, pos, logits);
     double t0 = engine_now();
-    sample_row row = {.logits = logits, .n = s->model->m->h.n_vocab};
-    ft_status st = sample_distribution(s->sampler, &s->dist, &row, &g->sample, err);
+    sample_row row = {
+        .logits = logits, .n = s->model->m->h.n_vocab, .hist = s->state->tok, .n_hist = pos};
+    ft_status st = sample_distribution(s->sampler, &s->dist, &row, params_for(g, g->stats->n_token), err);
     if (st == FT_OK)
         *id = sample_draw(&s->dist, g->sample.seed, pos);
     g->stats->sample_seconds += engine_now() - t0;
