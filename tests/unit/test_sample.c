@@ -18,9 +18,20 @@
 
 /* ---- Help ------------------------------------------------------------------------------------- */
 
+static sample_params params_of(float temp, int top_k, float top_p, float min_p, uint64_t seed)
+{
+    sample_params p = sample_params_default();
+    p.temp = temp;
+    p.top_k = top_k;
+    p.top_p = top_p;
+    p.min_p = min_p;
+    p.seed = seed;
+    return p;
+}
+
 static sample_params plain_params(float temp)
 {
-    return (sample_params){.temp = temp, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .seed = 1};
+    return params_of(temp, 0, 1.0f, 0.0f, 1);
 }
 
 /* The distribution of logits [n]; the caller frees d. */
@@ -121,7 +132,7 @@ static void test_params_absurd_values_are_refused_or_give_a_valid_id(void **stat
     int n = (int)ARRAY_LEN(logits);
     for (size_t i = 0; i < ARRAY_LEN(params_cases); i++) {
         const params_case *t = &params_cases[i];
-        sample_params p = {t->temp, t->top_k, t->top_p, t->min_p, i};
+        sample_params p = params_of(t->temp, t->top_k, t->top_p, t->min_p, i);
         ft_error err = {0};
         sample_ctx *c;
         sample_dist d;
@@ -263,8 +274,8 @@ static void test_draw_frequencies_match_the_exact_distribution(void **state)
     float logits[N_TOY];
     toy_logits(logits);
     for (size_t i = 0; i < ARRAY_LEN(toy_cases); i++) {
-        sample_params p = {toy_cases[i].temp, toy_cases[i].top_k, toy_cases[i].top_p,
-                           toy_cases[i].min_p, 0};
+        sample_params p = params_of(toy_cases[i].temp, toy_cases[i].top_k, toy_cases[i].top_p,
+                                    toy_cases[i].min_p, 0);
         double want[N_TOY];
         toy_at(want, (double)p.temp, toy_cases[i].mask);
         sample_dist d;

@@ -159,25 +159,38 @@ static void compare_with_naive(const float *logits, int n, sample_params p)
 
 /* ---- Filters by hand -------------------------------------------------------------------------- */
 
-static const sample_params off = {.temp = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f};
+static sample_params filters(float temp, int top_k, float top_p, float min_p)
+{
+    sample_params p = sample_params_default();
+    p.temp = temp;
+    p.top_k = top_k;
+    p.top_p = top_p;
+    p.min_p = min_p;
+    return p;
+}
+
+static sample_params off(void)
+{
+    return filters(1.0f, 0, 1.0f, 0.0f);
+}
 
 static sample_params with_top_k(int k)
 {
-    sample_params p = off;
+    sample_params p = off();
     p.top_k = k;
     return p;
 }
 
 static sample_params with_top_p(float top_p)
 {
-    sample_params p = off;
+    sample_params p = off();
     p.top_p = top_p;
     return p;
 }
 
 static sample_params with_min_p(float min_p)
 {
-    sample_params p = off;
+    sample_params p = off();
     p.min_p = min_p;
     return p;
 }
@@ -237,15 +250,15 @@ static void test_filters_act_in_the_documented_order(void **state)
     (void)state;
     /* temperature before min-p: at temp 0.5 the shares are squared */
     static const float x[] = {0.0f, -0.6f, -0.8f, -3.0f};
-    sample_params p = {.temp = 0.5f, .top_k = 0, .top_p = 1.0f, .min_p = 0.25f};
+    sample_params p = filters(0.5f, 0, 1.0f, 0.25f);
     EXPECT_IDS(x, p, 0, 1);
     /* top-k before top-p: 0.4 of all is reached by two, 0.4 of the two highest by one */
     static const float y[] = {0.0f, 0.0f, -0.1f, -0.1f};
-    p = (sample_params){.temp = 1.0f, .top_k = 2, .top_p = 0.4f, .min_p = 0.0f};
+    p = filters(1.0f, 2, 0.4f, 0.0f);
     EXPECT_IDS(y, p, 0);
     /* min-p before top-p: the highest is 0.48 of all five, 0.67 of the two that min-p leaves */
     static const float z[] = {0.0f, -0.7f, -1.6f, -1.6f, -1.6f};
-    p = (sample_params){.temp = 1.0f, .top_k = 0, .top_p = 0.65f, .min_p = 0.4f};
+    p = filters(1.0f, 0, 0.65f, 0.4f);
     EXPECT_IDS(z, p, 0);
     p.min_p = 0.0f;
     EXPECT_IDS(z, p, 0, 1);
@@ -256,7 +269,7 @@ static void test_masked_logits_never_survive(void **state)
 {
     (void)state;
     static const float x[] = {-INFINITY, 1.0f, -INFINITY, 0.0f};
-    EXPECT_IDS(x, off, 1, 3);
+    EXPECT_IDS(x, off(), 1, 3);
     EXPECT_IDS(x, with_top_k(3), 1, 3);
     EXPECT_IDS(x, with_top_p(0.9999f), 1, 3);
 }
@@ -283,8 +296,7 @@ static void test_logits_that_are_no_numbers_are_a_device_error(void **state)
 {
     (void)state;
     static float x[100];
-    static const sample_params all[] = {
-        {.temp = 0.0f, .top_p = 1.0f}, {.temp = 1.0f, .top_p = 0.5f}, {.temp = 1, .top_k = 3}};
+    const sample_params all[] = {filters(0, 0, 1, 0), filters(1, 0, 0.5f, 0), filters(1, 3, 0, 0)};
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         for (int at = 0; at < 99; at += 49) {
             for (int j = 0; j < 100; j++)
@@ -376,7 +388,7 @@ static void test_allocation_failures_leave_nothing_behind(void **state)
 static sample_params random_params(int n)
 {
     static const float temps[] = {0.0f, 0.1f, 0.6f, 0.7f, 1.0f, 1.5f, 5.0f};
-    sample_params p = off;
+    sample_params p = off();
     p.temp = temps[rng() % ARRAY_LEN(temps)];
     if (rng() % 3)
         p.top_k = rng() % 4 ? (int)(rng() % 60) : (int)(rng() % (2 * (unsigned)n));
@@ -489,16 +501,15 @@ static void test_distribution_of_a_large_row_is_never_a_full_sort(void **state)
 
 static int bench(void)
 {
-    static const struct {
+    const struct {
         const char *name;
         sample_params p;
     } cases[] = {
-        {"temp 0", {.temp = 0.0f, .top_k = 40, .top_p = 1.0f}},
-        {"top-k 40, top-p 0.95, min-p 0.05",
-         {.temp = 0.7f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f}},
-        {"top-k 1000", {.temp = 0.7f, .top_k = 1000, .top_p = 1.0f}},
-        {"top-p 0.95 alone", {.temp = 0.7f, .top_k = 0, .top_p = 0.95f}},
-        {"no filter", {.temp = 0.7f, .top_k = 0, .top_p = 1.0f}},
+        {"temp 0", filters(0.0f, 40, 1.0f, 0.0f)},
+        {"top-k 40, top-p 0.95, min-p 0.05", filters(0.7f, 40, 0.95f, 0.05f)},
+        {"top-k 1000", filters(0.7f, 1000, 1.0f, 0.0f)},
+        {"top-p 0.95 alone", filters(0.7f, 0, 0.95f, 0.0f)},
+        {"no filter", filters(0.7f, 0, 1.0f, 0.0f)},
     };
     static float x[V_BENCH], up[V_BENCH];
     for (int i = 0; i < V_BENCH; i++) {
