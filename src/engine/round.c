@@ -103,14 +103,11 @@ static bool choose(generation *g, const float *logits, int pos, int32_t *id)
 {
     ft_session *s = g->s;
     double t0 = engine_now();
-    sample_row row = {.logits = logits, .n = s->head_n};
+    sample_row row = {.logits = logits, .n = s->head_n, .id = s->head_id};
     bool ok = sample_distribution(s->sampler, &s->q, &row, &g->sample, NULL) == FT_OK;
     double best = 0;
-    for (int i = 0; ok && i < s->q.n; i++) {
+    for (int i = 0; ok && i < s->q.n; i++)
         best = s->q.p[i] > best ? s->q.p[i] : best;
-        if (s->head_id)
-            s->q.id[i] = s->head_id[s->q.id[i]]; /* ascending stays ascending */
-    }
     if (ok)
         *id = sample_draw(&s->q, g->sample.seed, pos);
     g->stats->sample_seconds += engine_now() - t0;
