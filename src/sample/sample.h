@@ -127,7 +127,10 @@ ft_status sample_distribution(sample_ctx *c, sample_dist *d, const sample_row *r
 
 /* What a random number is for: streams of different purposes are independent. */
 typedef enum {
-    SAMPLE_FOR_TOKEN = 1, /* the draw of a token; a coupled draft uses the same numbers */
+    SAMPLE_FOR_TOKEN = 1,   /* the draw of a token; a coupled draft uses the same numbers */
+    SAMPLE_FOR_DRAFT = 2,   /* a draft that is drawn independently of the token */
+    SAMPLE_FOR_ACCEPT = 3,  /* whether such a draft is accepted */
+    SAMPLE_FOR_CORRECT = 4, /* the token in place of one that is not */
 } sample_purpose;
 
 /* Uniform in (0, 1), both ends excluded, a function of its arguments alone. */
