@@ -1,4 +1,5 @@
 /* run.c - `foretoken run`: continue a text, streaming; statistics on stderr. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,10 @@ typedef struct {
     ft_sample_params sample;
     int draft_max;
     float draft_p_min;
-    arg_list stop;
+    arg_list stop, bias;
+    ft_logit_bias bias_list[ARG_LIST_MAX];
+    const char *verify, *draft_sampling;
+    int n_min;
     bool no_draft, draft_fixed, show_drafts;
     bool ignore_eos, special, echo, json, quiet;
 } options;
@@ -141,6 +145,38 @@ static int get_prompt(const options *o, char **text, size_t *len)
     return -1;
 }
 
+static ft_verify verify_of(const char *name)
+{
+    static const char *const rule[] = {"coupled", "block", "ratio", "greedy-match"};
+    int i = 0;
+    while (strcmp(rule[i], name) != 0) /* the parser let no other name through */
+        i++;
+    return (ft_verify)i;
+}
+
+/* --logit-bias ID=X to o->sample.bias; the exit code, -1: go on. */
+static int parse_bias(options *o)
+{
+    for (int i = 0; i < o->bias.n; i++) {
+        const char *text = o->bias.item[i];
+        char *end, *tail = NULL;
+        errno = 0;
+        long id = strtol(text, &end, 10);
+        float x = *end == '=' ? strtof(end + 1, &tail) : 0;
+        if (end == text || *end != '=' || tail == end + 1 || *tail || errno || id < 0 ||
+            id > INT32_MAX) {
+            fprintf(stderr,
+                    "foretoken run: --logit-bias: '%s' is not of the form ID=X, with a token id\n",
+                    text);
+            return EXIT_USAGE;
+        }
+        o->bias_list[i] = (ft_logit_bias){.id = (int32_t)id, .bias = x};
+    }
+    o->sample.bias = o->bias_list;
+    o->sample.n_bias = o->bias.n;
+    return -1;
+}
+
 static int generate(const options *o, ft_model *m, ft_session *s, const char *text, size_t len)
 {
     int32_t *ids;
@@ -164,6 +200,9 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
     p.ignore_eos = o->ignore_eos;
     p.special = o->special;
     p.sample = o->sample;
+    p.n_min = o->n_min;
+    p.verify = verify_of(o->verify);
+    p.draft_argmax = strcmp(o->draft_sampling, "argmax") == 0;
     p.stop = o->stop.item;
     p.n_stop = o->stop.n;
     p.draft_max = o->no_draft ? 0 : o->draft_max;
@@ -197,7 +236,9 @@ int cmd_run(int argc, char **argv)
     options o = {.m = model_args_default(),
                  .n_max = -1,
                  .sample = ft_sample_params_default(),
-                 .draft_max = 3};
+                 .draft_max = 3,
+                 .verify = "coupled",
+                 .draft_sampling = "sampled"};
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
         COMMON_CTX_ARG(o.m),
@@ -212,6 +253,24 @@ int cmd_run(int argc, char **argv)
         {"--top-p", 0, ARG_FLOAT, &o.sample.top_p, 0, 1, "P", "most probable mass P; 1: off"},
         {"--min-p", 0, ARG_FLOAT, &o.sample.min_p, 0, 1, "P",
          "at least P times the best one's probability; 0: off"},
+        {"--repeat-penalty", 0, ARG_FLOAT, &o.sample.repeat_penalty, 0.01, 100, "R",
+         "divide logits of recent tokens, multiply negative ones; 1: off"},
+        {"--presence-penalty", 0, ARG_FLOAT, &o.sample.presence_penalty, -100, 100, "X",
+         "subtract from logits of recent tokens; 0: off"},
+        {"--frequency-penalty", 0, ARG_FLOAT, &o.sample.frequency_penalty, -100, 100, "X",
+         "the same, times the token's count; 0: off"},
+        {"--repeat-last-n", 0, ARG_INT, &o.sample.penalty_last_n, -1, INT32_MAX, "N",
+         "tokens that count as recent; 0: none, -1: all"},
+        {"--logit-bias", 0, ARG_LIST, &o.bias, 0, 0, "ID=X",
+         "add X (-1000 to 1000, or -inf) to a token's logit; may be given several times"},
+        {"--samplers", 0, ARG_STR, &o.sample.samplers, 0, 0, "LIST",
+         "order of penalties;top_k;temp;min_p;top_p; what is left out is not applied"},
+        {"--min-tokens", 0, ARG_INT, &o.n_min, 0, INT32_MAX, "N",
+         "the text cannot end by itself before so many tokens"},
+        {"--verify", 0, ARG_CHOICE, &o.verify, 0, 0, "coupled|block|ratio|greedy-match",
+         "rule by which drafts become text; greedy-match changes the distribution"},
+        {"--draft-sampling", 0, ARG_CHOICE, &o.draft_sampling, 0, 0, "sampled|argmax",
+         "drafts drawn by the request's settings, or the most probable"},
         {"--seed", 0, ARG_SIZE, &o.sample.seed, 0, 0, "N", "the same seed gives the same text"},
         {"--draft-max", 0, ARG_INT, &o.draft_max, 0, FT_DRAFT_MAX, "N",
          "most drafts a round; 0: none"},
@@ -243,6 +302,9 @@ int cmd_run(int argc, char **argv)
         fprintf(stderr, "foretoken run: --prompt and --file exclude each other\n");
         return EXIT_USAGE;
     }
+    rc = parse_bias(&o);
+    if (rc >= 0)
+        return rc;
     ft_model *m;
     ft_session *s = NULL;
     rc = open_model("run", &o.m, &m, &s);

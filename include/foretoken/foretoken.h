@@ -277,13 +277,14 @@ typedef struct {
     float min_p;   /* 0: off */
     uint64_t seed; /* the same seed gives the same text */
     /* Penalties of the tokens among the last penalty_last_n of the conversation. */
-    float repeat_penalty;    /* 0.01 .. 100; 1: off. Divides logits above 0, multiplies others */
-    float presence_penalty;  /* -100 .. 100; 0: off */
-    float frequency_penalty; /* -100 .. 100; 0: off; times the token's count */
-    int penalty_last_n;      /* 0: off; -1: all */
+    float repeat_penalty;      /* 0.01 .. 100; 1: off. Divides logits above 0, multiplies others */
+    float presence_penalty;    /* -100 .. 100; 0: off */
+    float frequency_penalty;   /* -100 .. 100; 0: off; times the token's count */
+    int penalty_last_n;        /* 0: off; -1: all */
     const ft_logit_bias *bias; /* [n_bias], borrowed for the call */
     int n_bias;
-    const char *samplers; /* order; NULL: "penalties;top_k;temp;min_p;top_p". Left out: not applied */
+    const char
+        *samplers; /* order; NULL: "penalties;top_k;temp;min_p;top_p". Left out: not applied */
 } ft_sample_params;
 /* temp 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0, penalties off (last_n 64), no bias. */
 FT_API ft_sample_params ft_sample_params_default(void);
@@ -299,6 +300,14 @@ typedef enum {
 FT_API const char *ft_finish_text(ft_finish f);
 
 #define FT_DRAFT_MAX 15
+
+/* Which drafts become text (docs/sampling.md). All but the last are exact. */
+typedef enum {
+    FT_VERIFY_COUPLED, /* the text for a seed is the one without drafts, token for token */
+    FT_VERIFY_BLOCK,   /* the model's distribution; the text for a seed depends on the drafts */
+    FT_VERIFY_RATIO,   /* the same */
+    FT_VERIFY_GREEDY_MATCH, /* NOT a sampler, another distribution: for comparison alone */
+} ft_verify;
 
 /* How a token came about. All of them are the model's own choice. */
 typedef enum {
@@ -342,6 +351,8 @@ typedef struct {
     ft_sample_params sample;
     int draft_max;     /* most drafts per round, 0 (none) .. FT_DRAFT_MAX; default 3 */
     bool draft_fixed;  /* always draft_max of them; otherwise as many as pay, by measurement */
+    ft_verify verify;  /* default FT_VERIFY_COUPLED */
+    bool draft_argmax; /* drafts are the drafter's most probable tokens, not drawn */
     float draft_p_min; /* stop drafting where the drafter's best probability is below; 0: never */
     ft_token_fn *on_token; /* NULL: none */
     void *on_token_ctx;

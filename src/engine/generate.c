@@ -1,8 +1,9 @@
 /* generate.c - ft_session_generate: the request checked, the prompt read, then rounds (round.c). */
+#include "engine/generate.h"
+
 #include <math.h>
 
 #include "base/mem.h"
-#include "engine/generate.h"
 
 ft_sample_params ft_sample_params_default(void)
 {
@@ -76,6 +77,35 @@ static ft_status resolve_sampling(generation *g, ft_error *err)
     return sample_bias_check(&g->sample_min, g->s->model->m->h.n_vocab, err);
 }
 
+static ft_status create_dists(sample_dist **out, int n, int cap, ft_error *err)
+{
+    *out = mem_calloc((size_t)n, sizeof **out);
+    if (!*out)
+        return err_set(err, FT_NOMEM, "generate: %d distributions", n);
+    for (int i = 0; i < n; i++)
+        TRY(sample_dist_init(&(*out)[i], cap, err));
+    return FT_OK;
+}
+
+static void free_dists(sample_dist *d, int n)
+{
+    for (int i = 0; d && i < n; i++)
+        sample_dist_deinit(&d[i]);
+    mem_free(d);
+}
+
+/* What the rule of verification keeps of a round: taken before anything is read. */
+static ft_status reserve_rule(generation *g, ft_error *err)
+{
+    int cap = sample_dist_need(&g->sample, g->s->model->m->h.n_vocab);
+    bool compares = g->p->verify == FT_VERIFY_BLOCK || g->p->verify == FT_VERIFY_RATIO;
+    if (compares && !g->p->draft_argmax)
+        TRY(create_dists(&g->q, FT_DRAFT_MAX, cap, err));
+    if (g->p->verify == FT_VERIFY_BLOCK)
+        TRY(create_dists(&g->rows_p, FT_DRAFT_MAX + 1, cap, err));
+    return FT_OK;
+}
+
 ft_status ft_sample_params_check(const ft_sample_params *p, ft_error *err)
 {
     sample_params s;
@@ -107,6 +137,9 @@ static ft_status check_request(const ft_session *s, int n_prompt, const ft_gener
 {
     if (p->n_max < -1)
         return err_set(err, FT_ARG, "n_max: %d, want -1 (no limit) or more", p->n_max);
+    if ((unsigned)p->verify > FT_VERIFY_GREEDY_MATCH)
+        return err_set(err, FT_ARG, "verify: rule %d, want 0 to %d", (int)p->verify,
+                       (int)FT_VERIFY_GREEDY_MATCH);
     if (p->n_min < 0)
         return err_set(err, FT_ARG, "n_min: %d, want 0 or more", p->n_min);
     if (p->n_stop < 0 || (p->n_stop > 0 && !p->stop))
@@ -161,6 +194,8 @@ static void free_parts(generation *g)
     buf_deinit(&g->out);
     stops_deinit(&g->stops);
     mem_free(g->bias);
+    free_dists(g->q, FT_DRAFT_MAX);
+    free_dists(g->rows_p, FT_DRAFT_MAX + 1);
 }
 
 ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
@@ -176,6 +211,8 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
     stats->scratch_bytes = s->scratch.size;
     generation g = {.s = s, .p = p, .stats = stats};
     ft_status st = resolve_sampling(&g, err);
+    if (st == FT_OK)
+        st = reserve_rule(&g, err);
     if (st == FT_OK)
         st = reserve_text(&g, err);
     double t0 = engine_now();

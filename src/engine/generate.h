@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/stops.h"
+#include "sample/verify.h"
 
 typedef struct {
     ft_session *s;
@@ -12,6 +13,8 @@ typedef struct {
     sample_params sample_min; /* the same, for the first n_min tokens: nothing ends the text */
     sample_bias *bias;        /* owned: what both point to */
     ft_generate_stats *stats;
+    sample_dist *q;      /* [FT_DRAFT_MAX] owned: kept by rules that compare with it; else NULL */
+    sample_dist *rows_p; /* [FT_DRAFT_MAX + 1] owned: for the rule that sees all rows first */
     detok text;
     buf piece; /* what the token in hand spells */
     stop_matcher stops;

@@ -1,9 +1,8 @@
 /* round.c - rounds: draft, verify in one forward call, accept, roll the rest back as one unit.
  *
- * Every emitted token is the model's own draw, with noise that depends on seed, position and token
- * alone. A draft is drawn from the drafter's distribution with the same noise, and is accepted when the
- * two agree: so the text is the one that rounds without drafts give, whatever the drafter proposes
- * (coupled verification, docs/sampling.md).
+ * Which drafts become text is sample/verify.h's business. Under the default rule, coupled, every emitted
+ * token is the model's own draw, and the text the one that rounds without drafts give, whatever the
+ * drafter proposes (docs/sampling.md).
  *
  * 1. A token is decided, counted and delivered one at a time, through emit(), in every kind of round.
  * 2. Behind a round the session holds the rows of all emitted tokens but the last, which is pending:
@@ -14,6 +13,12 @@
 #include "engine/draft_bytes.h"
 #include "engine/generate.h"
 
+_Static_assert((int)FT_VERIFY_COUPLED == (int)VERIFY_COUPLED &&
+                   (int)FT_VERIFY_BLOCK == (int)VERIFY_BLOCK &&
+                   (int)FT_VERIFY_RATIO == (int)VERIFY_RATIO &&
+                   (int)FT_VERIFY_GREEDY_MATCH == (int)VERIFY_GREEDY_MATCH,
+               "foretoken.h and verify.h name the same rules");
+
 /* ---- One token --------------------------------------------------------------------------------------- */
 
 /* The parameters for the n-th token of the generation. */
@@ -22,8 +27,10 @@ static const sample_params *params_for(const generation *g, int n)
     return n < g->p->n_min ? &g->sample_min : &g->sample;
 }
 
-/* The token for position pos from the row of logits before it. */
-static ft_status decide(generation *g, const float *logits, int pos, int32_t *id, ft_error *err)
+/* The distribution of the token for position pos, the n-th of the generation, from the row of logits
+ * before it. */
+static ft_status distribution(generation *g, const float *logits, int pos, int n, sample_dist *out,
+                              ft_error *err)
 {
     ft_session *s = g->s;
     if (s->on_row)
@@ -31,9 +38,7 @@ static ft_status decide(generation *g, const float *logits, int pos, int32_t *id
     double t0 = engine_now();
     sample_row row = {
         .logits = logits, .n = s->model->m->h.n_vocab, .hist = s->state->tok, .n_hist = pos};
-    ft_status st = sample_distribution(s->sampler, &s->dist, &row, params_for(g, g->stats->n_token), err);
-    if (st == FT_OK)
-        *id = sample_draw(&s->dist, g->sample.seed, pos);
+    ft_status st = sample_distribution(s->sampler, out, &row, params_for(g, n), err);
     g->stats->sample_seconds += engine_now() - t0;
     return st;
 }
@@ -63,8 +68,8 @@ static ft_status add_text(generation *g, int32_t id, bool *last, ft_error *err)
 }
 
 /* Log-probabilities of the token in hand: by the model alone from its row of logits, and by the
- * distribution that it was drawn from. */
-static void add_logprobs(generation *g, const float *logits, ft_token *t)
+ * distribution p that it was drawn from. */
+static void add_logprobs(generation *g, const float *logits, const sample_dist *p, ft_token *t)
 {
     int n = g->s->model->m->h.n_vocab;
     double max = -HUGE_VAL, sum = 0;
@@ -74,7 +79,7 @@ static void add_logprobs(generation *g, const float *logits, ft_token *t)
         sum += exp((double)logits[i] - max);
     double norm = max + log(sum);
     t->logprob = (double)logits[t->id] - norm;
-    t->logprob_sampled = sample_dist_logp(&g->s->dist, t->id);
+    t->logprob_sampled = sample_dist_logp(p, t->id);
     for (int i = 0; i < n && g->p->n_top > 0; i++) {
         double lp = (double)logits[i] - norm;
         if (t->n_top == g->p->n_top && lp <= g->top[t->n_top - 1].logprob)
@@ -102,10 +107,10 @@ static bool ends(const generation *g, int32_t id, int pos, ft_finish *why)
     return true;
 }
 
-/* A token is decided, from this row of logits: count it, deliver it, let it wait for its turn to be
- * evaluated. */
-static ft_status emit(generation *g, int32_t id, int pos, const float *logits, ft_token_kind kind,
-                      bool *last, ft_error *err)
+/* A token is decided, from this row of logits and this distribution: count it, deliver it, let it wait for
+ * its turn to be evaluated. */
+static ft_status emit(generation *g, int32_t id, int pos, const float *logits, const sample_dist *p,
+                      ft_token_kind kind, bool *last, ft_error *err)
 {
     *last = ends(g, id, pos, &g->stats->finish);
     TRY(add_text(g, id, last, err));
@@ -113,7 +118,7 @@ static ft_status emit(generation *g, int32_t id, int pos, const float *logits, f
     g->stats->n_token++;
     ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len, .kind = kind};
     if (g->p->logprobs)
-        add_logprobs(g, logits, &t);
+        add_logprobs(g, logits, p, &t);
     bool more = !g->p->on_token || g->p->on_token(g->p->on_token_ctx, &t);
     if ((!more || atomic_load(&g->s->cancel)) && !*last) {
         g->stats->finish = FT_FINISH_CANCELLED;
@@ -138,19 +143,23 @@ static int most_drafts(const generation *g)
     return k > 0 ? k : 0;
 }
 
-/* The drafter's choice for position pos; false: it has none worth verifying. A row of the drafter that
- * is no distribution (NaN) costs a draft, never the request (B046). */
-static bool choose(generation *g, const float *logits, int pos, int32_t *id)
+/* The drafter's own distribution of draft i, from its logits, into q; false: it has no draft worth
+ * verifying. A row of the drafter that is no distribution (NaN) costs a draft, never the request (B046).
+ * Whether a draft is made depends on its distribution, not on what would be drawn from it. */
+static bool propose(generation *g, const float *logits, int i, sample_dist *q)
 {
     ft_session *s = g->s;
     double t0 = engine_now();
-    sample_row row = {.logits = logits, .n = s->head_n, .id = s->head_id};
-    bool ok = sample_distribution(s->sampler, &s->q, &row, &g->sample, NULL) == FT_OK;
+    sample_row row = {.logits = logits,
+                      .n = s->head_n,
+                      .id = s->head_id,
+                      .hist = s->state->tok,
+                      .n_hist = s->state->n_past + 1 + i};
+    bool ok = sample_distribution(s->sampler, q, &row, params_for(g, g->stats->n_token + i),
+                                  NULL) == FT_OK;
     double best = 0;
-    for (int i = 0; ok && i < s->q.n; i++)
-        best = s->q.p[i] > best ? s->q.p[i] : best;
-    if (ok)
-        *id = sample_draw(&s->q, g->sample.seed, pos);
+    for (int k = 0; ok && k < q->n; k++)
+        best = q->p[k] > best ? q->p[k] : best;
     g->stats->sample_seconds += engine_now() - t0;
     return ok && best >= (double)g->p->draft_p_min;
 }
@@ -166,11 +175,13 @@ static int scripted(generation *g, int32_t *draft, int k)
     return n;
 }
 
-/* Drafts for the positions behind the pending token. */
-static int make_drafts(generation *g, int32_t *draft, int k)
+/* Drafts for the positions behind the pending token. Their history, the pending token and the drafts so
+ * far, is put where verification will put it anyway. */
+static int make_drafts(generation *g, verify_round *r, int32_t *draft, int k)
 {
     ft_session *s = g->s;
     int n_past = s->state->n_past, n = 0;
+    int32_t *tok = s->state->tok + n_past;
     if (k == 0)
         return 0;
     if (s->script)
@@ -178,11 +189,18 @@ static int make_drafts(generation *g, int32_t *draft, int k)
     if (!s->drafter || !draft_ready(s->drafter, n_past))
         return 0;
     double t0 = engine_now(), sampled = g->stats->sample_seconds;
+    tok[0] = s->pending;
     const float *row = draft_begin(s->drafter, &s->scratch, s->state->tok, n_past, s->pending);
-    g->stats->draft.steps++;
-    while (choose(g, row, n_past + 1 + n, &draft[n]) && ++n < k) {
-        row = draft_next(s->drafter, &s->scratch, draft[n - 1]);
+    for (;;) {
+        sample_dist *q = g->q ? &g->q[n] : &s->q;
         g->stats->draft.steps++;
+        if (!propose(g, row, n, q))
+            break;
+        draft[n] = verify_draft(r, n, q);
+        tok[1 + n] = draft[n];
+        if (++n == k)
+            break;
+        row = draft_next(s->drafter, &s->scratch, draft[n - 1]);
     }
     draft_end(s->drafter);
     g->stats->draft.draft_seconds += engine_now() - t0 - (g->stats->sample_seconds - sampled);
@@ -192,7 +210,7 @@ static int make_drafts(generation *g, int32_t *draft, int k)
 /* ---- Rounds ------------------------------------------------------------------------------------------ */
 
 /* Evaluate the pending token, which is final, and the drafts behind it. */
-static ft_status verify(generation *g, const int32_t *draft, int n, ft_error *err)
+static ft_status evaluate(generation *g, const int32_t *draft, int n, ft_error *err)
 {
     ft_session *s = g->s;
     int32_t tok[SESSION_WINDOW + 1], want[SESSION_WINDOW + 1];
@@ -217,28 +235,56 @@ static ft_status verify(generation *g, const int32_t *draft, int n, ft_error *er
     return FT_OK;
 }
 
-/* Decide tokens row by row, as long as the drafts agree. *n_kept: drafts that are kept. */
-static ft_status accept(generation *g, const int32_t *draft, int n, int pos, int *n_kept,
-                        bool *last, ft_error *err)
+/* What the rule has to see before the first row is decided. */
+static ft_status look_ahead(generation *g, verify_round *r, int32_t *top, ft_error *err)
 {
-    ft_draft_stats *d = &g->stats->draft;
     size_t vocab = (size_t)g->s->model->m->h.n_vocab;
-    for (*n_kept = 0;; ++*n_kept) {
-        int i = *n_kept;
-        int32_t id;
-        const float *row = g->s->rows + (size_t)i * vocab;
-        TRY(decide(g, row, pos + i, &id, err));
-        bool agree = i < n && id == draft[i];
-        if (i < n) {
+    if (r->rule == VERIFY_BLOCK) {
+        for (int i = 0; i <= r->n_draft; i++)
+            TRY(distribution(g, g->s->rows + (size_t)i * vocab, r->first + i, g->stats->n_token + i,
+                             &g->rows_p[i], err));
+        r->p = g->rows_p;
+    }
+    if (r->rule == VERIFY_GREEDY_MATCH) {
+        for (int i = 0; i < r->n_draft; i++)
+            top[i] = verify_top(g->s->rows + (size_t)i * vocab, (int)vocab);
+        r->top = top;
+    }
+    return FT_OK;
+}
+
+/* Decide and emit tokens row by row until the rule says that the round is over, or the text ends. *n_kept:
+ * drafts that are kept. */
+static ft_status accept(generation *g, verify_round *r, int *n_kept, bool *last, ft_error *err)
+{
+    ft_session *s = g->s;
+    ft_draft_stats *d = &g->stats->draft;
+    size_t vocab = (size_t)s->model->m->h.n_vocab;
+    int32_t top[FT_DRAFT_MAX];
+    verify v;
+    *n_kept = 0;
+    TRY(look_ahead(g, r, top, err));
+    TRY(verify_begin(&v, r, err));
+    for (int i = 0;; i++) {
+        const float *row = s->rows + (size_t)i * vocab;
+        sample_dist *p = r->p ? &g->rows_p[i] : &s->dist;
+        if (!r->p)
+            TRY(distribution(g, row, r->first + i, g->stats->n_token, p, err));
+        double t0 = engine_now();
+        verify_token t = verify_next(&v, p);
+        g->stats->sample_seconds += engine_now() - t0;
+        if (i < r->n_draft) {
             d->verified_at[i]++;
-            d->accepted_at[i] += agree;
-            d->accepted += agree;
+            d->accepted_at[i] += t.accepted;
+            d->accepted += t.accepted;
         }
-        ft_token_kind kind = i == n  ? FT_TOKEN_PLAIN
-                             : agree ? FT_TOKEN_ACCEPTED
-                                     : FT_TOKEN_CORRECTED;
-        TRY(emit(g, id, pos + i, row, kind, last, err));
-        if (*last || !agree)
+        ft_token_kind kind = i == r->n_draft ? FT_TOKEN_PLAIN
+                             : t.accepted    ? FT_TOKEN_ACCEPTED
+                                             : FT_TOKEN_CORRECTED;
+        TRY(emit(g, t.token, r->first + i, row, p, kind, last, err));
+        *n_kept =
+            i; /* row i + 1 holds this token; it is evaluated again only if the text goes on */
+        if (*last || t.last)
             return FT_OK;
     }
 }
@@ -273,16 +319,23 @@ static ft_status one_round(generation *g, bool *last, ft_error *err)
 {
     ft_session *s = g->s;
     int32_t draft[FT_DRAFT_MAX];
-    int first = s->state->n_past, n_kept = 0;
-    int room = most_drafts(g);
+    int first = s->state->n_past, n_kept = 0, room = most_drafts(g);
+    verify_round r = {.rule = (verify_rule)g->p->verify,
+                      .argmax = g->p->draft_argmax,
+                      .seed = g->sample.seed,
+                      .first = first + 1,
+                      .draft = draft};
     bool can = s->drafter || s->script;
     int k = !can ? 0 : g->p->draft_fixed ? room : adapt_k(&s->adapt, room);
     round_cost cost = round_start(g);
-    int n = make_drafts(g, draft, k);
-    TRY(verify(g, draft, n, err));
+    int n = make_drafts(g, &r, draft, k);
+    r.n_draft = n;
+    if (!r.argmax && (r.rule == VERIFY_BLOCK || r.rule == VERIFY_RATIO))
+        r.q = g->q;
+    TRY(evaluate(g, draft, n, err));
     g->stats->draft.rounds++;
     g->stats->draft.drafted += (uint64_t)n;
-    ft_status st = accept(g, draft, n, first + 1, &n_kept, last, err);
+    ft_status st = accept(g, &r, &n_kept, last, err);
     if (!g->p->draft_fixed && !*last) /* an end cuts a round short: nothing to learn from */
         round_measured(g, &cost, n, n_kept);
     seq_accept(s->state, n_kept); /* also after a failure: the rows of what was delivered */
@@ -295,11 +348,11 @@ static ft_status one_round(generation *g, bool *last, ft_error *err)
 ft_status generate_rounds(generation *g, ft_error *err)
 {
     ft_session *s = g->s;
-    int32_t id;
     bool last;
     int pos = s->state->n_past;
-    TRY(decide(g, s->logits, pos, &id, err));
-    TRY(emit(g, id, pos, s->logits, FT_TOKEN_PLAIN, &last, err));
+    TRY(distribution(g, s->logits, pos, 0, &s->dist, err));
+    int32_t id = sample_draw(&s->dist, g->sample.seed, pos);
+    TRY(emit(g, id, pos, s->logits, &s->dist, FT_TOKEN_PLAIN, &last, err));
     if (!g->p->draft_fixed) {
         adapt_params p = {.k_max = g->p->draft_max, .k_fixed = -1, .p_min = g->p->draft_p_min};
         if (s->adapt.p.k_max != p.k_max || s->adapt.p.p_min != p.p_min)

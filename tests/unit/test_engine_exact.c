@@ -482,7 +482,12 @@ static void test_limits_and_ends_inside_a_draft(void **state)
     int n_ended = 0;
     for (uint64_t seed = 0; seed < 40; seed++) { /* texts that end by themselves, if they do */
         setting set = plain_setting(1.2f, 64);
-        set.request.sample = (ft_sample_params){.temp = 3, .top_p = 1, .seed = seed};
+        set.request.sample = ft_sample_params_default();
+        set.request.sample.temp = 3;
+        set.request.sample.top_k = 0;
+        set.request.sample.top_p = 1;
+        set.request.sample.min_p = 0;
+        set.request.sample.seed = seed;
         set.request.ignore_eos = false;
         set.request.n_max = 300;
         probe truth = run(m, &set, prompt, N_PROMPT, NULL, &want, &plain);

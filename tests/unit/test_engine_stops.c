@@ -188,7 +188,11 @@ static void test_logprobs_are_those_without_drafts(void **state)
         p.n_max = 60;
         p.logprobs = true;
         p.n_top = 5;
-        p.sample = (ft_sample_params){.temp = temp[i], .top_p = 1, .seed = 3};
+        p.sample.temp = temp[i];
+        p.sample.top_k = 0;
+        p.sample.top_p = 1;
+        p.sample.min_p = 0;
+        p.sample.seed = 3;
         p.draft_max = 0;
         trace plain = generate(m, &p, &stats, &end);
         p.draft_max = 5;
