@@ -88,5 +88,6 @@ int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_draft_error(int argc, char **argv);
 int cmd_draft_vocab(int argc, char **argv);
+int cmd_selftest(int argc, char **argv);
 
 #endif

@@ -442,6 +442,27 @@ typedef void ft_draft_error_fn(void *ctx, const ft_draft_error_report *r);
 FT_API ft_status ft_draft_error(const ft_model *m, ft_draft_error_fn *report, void *ctx,
                                 ft_error *err) FT_CHECK;
 
+/* One line of ft_selftest_sampling: texts of a toy model, made with drafts, against as many that were
+ * made one token at a time. */
+typedef struct {
+    const char *rule;    /* "coupled", "block", "ratio", "greedy-match"; "plain": no drafts */
+    const char *drafter; /* "ordinary", "reduced", "wrong", "unlikely", "blind", "chain", "none" */
+    bool argmax;         /* drafts are the drafter's most probable tokens, else drawn */
+    bool exact;          /* the rule claims to leave the distribution of texts alone */
+    bool passed;         /* exact: variation below limit; otherwise above it */
+    double variation;    /* total variation: half the sum of the differences of all shares */
+    double limit;        /* chance alone stays below, but once in about a million times */
+    double tokens_per_round; /* of rounds with two drafts */
+} ft_selftest_row;
+/* row is valid during the call. Return false to stop (FT_CANCELLED). */
+typedef bool ft_selftest_fn(void *ctx, const ft_selftest_row *row);
+
+/* Prove that drafting leaves the distribution of texts alone: n_text texts per line (20000 ..
+ * 10000000; 400000 take some seconds in all), as functions of the seed. *passed: every line did.
+ * Needs no model. Errors: ARG (n_text, no callback), CANCELLED, NOMEM; *passed is false then. */
+FT_API ft_status ft_selftest_sampling(int n_text, uint64_t seed, ft_selftest_fn *report, void *ctx,
+                                      bool *passed, ft_error *err) FT_CHECK;
+
 /* ---- Draft vocabularies ---------------------------------------------------------------------- */
 
 /* A draft vocabulary is a file that names the tokens which may be drafted; a draft step then reads the

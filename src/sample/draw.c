@@ -33,6 +33,8 @@ int32_t noise_draw(const sample_dist *d, uint64_t seed, int32_t pos, sample_purp
                    int32_t round)
 {
     int32_t best_id = d->id[0];
+    if (d->n == 1)
+        return best_id; /* nothing to draw */
     double best = -(double)INFINITY;
     for (int i = 0; i < d->n; i++) {
         if (d->logp[i] + GUMBEL_MAX < best)
