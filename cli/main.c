@@ -1,7 +1,9 @@
 /* main.c - the command `foretoken`: picks a subcommand. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -29,8 +31,20 @@ static void help(FILE *f)
     fprintf(f, "\nOptions of a command: foretoken COMMAND --help\n");
 }
 
+/* Threads of an OpenMP team wait by spinning, by default for milliseconds: when other programs want the
+ * cores, every loop then waits for a thread that does not run. The runtime reads its limit when it is
+ * loaded, so the command starts itself once more with a short one, unless the user has set any. */
+static void limit_spinning(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+        return;
+    if (setenv("GOMP_SPINCOUNT", "500", 1) == 0)
+        execv("/proc/self/exe", argv); /* where that fails, things work as they are */
+}
+
 int main(int argc, char **argv)
 {
+    limit_spinning(argv);
     /* A pipe whose reader went away ends the text, not the process: see end_output. */
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
