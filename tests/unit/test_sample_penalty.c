@@ -288,6 +288,14 @@ static void test_ties_under_penalties_keep_the_lowest_ids(void **state)
             assert_int_equal(d.id[i], i);
         sample_dist_deinit(&d);
     }
+    static const float tiny[] = {-FLT_TRUE_MIN, 0.0f}; /* a penalised logit rounds to -0 */
+    static const int32_t first[] = {0};
+    row = (sample_row){.logits = tiny, .n = 2, .hist = first, .n_hist = 1};
+    p.repeat_penalty = 0.01f;
+    p.min_p = 0.5f;
+    p.top_k = 1;
+    assert_int_equal(sample_stages_parse(&p, "min_p;penalties;top_k", NULL), FT_OK);
+    assert_int_equal(only_token(&row, &p), 0);
 }
 
 /* ---- Bias ------------------------------------------------------------------------------------- */
