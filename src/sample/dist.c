@@ -51,7 +51,8 @@ static int32_t token_at(const sample_row *row, int i)
     return row->id ? row->id[i] : i;
 }
 
-static void add(scan *s, int32_t id, float x)
+/* Inlined: 0.094 ms instead of 0.101 at top-k 40 (as above). */
+static ALWAYS_INLINE void add(scan *s, int32_t id, float x)
 {
     sample_ctx *c = s->c;
     if (!(x > s->floor))
@@ -63,14 +64,14 @@ static void add(scan *s, int32_t id, float x)
         s->floor = list_top_k(c, s->k);
 }
 
-/* Add the changed tokens up to last, with their own values. */
-static void add_changed(scan *s, int32_t last)
+/* Add the changed tokens up to last, with their own values. True: last is one of them. */
+static bool add_changed(scan *s, int32_t last)
 {
     const sample_row *row = s->row;
     for (; s->i_change < s->c->n_change; s->i_change++) {
         const sample_change *ch = &s->c->change[s->i_change];
         if (ch->id > last)
-            return;
+            break;
         if (!row->id)
             s->i_row = ch->id;
         while (s->i_row < row->n && token_at(row, s->i_row) < ch->id)
@@ -80,12 +81,7 @@ static void add_changed(scan *s, int32_t last)
         float x = row->logits[s->i_row];
         add(s, ch->id, s->penalised ? penalty_of(s->c, ch, s->p, x) : x);
     }
-}
-
-/* True when token id has a change; those before it must have been added. */
-static bool is_changed(const scan *s, int32_t id)
-{
-    return s->i_change > 0 && s->c->change[s->i_change - 1].id == id;
+    return s->i_change > 0 && s->c->change[s->i_change - 1].id == last;
 }
 
 /* True when one of x[BLOCK] is above floor, or NaN. */
@@ -102,16 +98,17 @@ static bool any_above(const float *x, float floor)
 static int gather(sample_ctx *c, const sample_row *row, const sample_params *p, bool penalised,
                   int k)
 {
+    const float *logits = row->logits;
     int n = row->n, n_bad = 0;
     int room = k < (n - SLACK) / 2 ? 2 * k + SLACK : n;
     scan s = {c, row, p, penalised, k, room, -INFINITY, 0, 0};
     c->n = 0;
     for (int i0 = 0; i0 < n; i0 += BLOCK) {
         int i1 = n - i0 < BLOCK ? n : i0 + BLOCK;
-        if (i1 - i0 == BLOCK && !any_above(row->logits + i0, s.floor))
+        if (i1 - i0 == BLOCK && !any_above(logits + i0, s.floor))
             continue;
         for (int i = i0; i < i1; i++) {
-            float x = row->logits[i];
+            float x = logits[i];
             if (x <= s.floor)
                 continue;
             if (!(x < INFINITY)) {
@@ -119,12 +116,11 @@ static int gather(sample_ctx *c, const sample_row *row, const sample_params *p, 
                 continue;
             }
             int32_t id = token_at(row, i);
-            add_changed(&s, id);
-            if (!is_changed(&s, id))
+            if (c->n_change == 0 || !add_changed(&s, id))
                 add(&s, id, x);
         }
     }
-    add_changed(&s, INT32_MAX);
+    (void)add_changed(&s, INT32_MAX);
     if (c->n > k)
         list_top_k(c, k);
     return n_bad;

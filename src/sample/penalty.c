@@ -16,7 +16,7 @@ static bool penalises(const sample_params *p)
     bool listed = false;
     for (int i = 0; i < p->n_stage; i++)
         listed |= p->stage[i] == SAMPLE_PENALTIES;
-    return listed && p->penalty_last_n != 0 &&
+    return listed &&
            (p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0);
 }
 

@@ -365,7 +365,7 @@ static void test_row_or_storage_of_a_wrong_size_is_refused(void **state)
 static void test_allocation_failures_leave_nothing_behind(void **state)
 {
     (void)state;
-    for (int i = 1; i <= 4; i++) {
+    for (int i = 1; i <= 7; i++) {
         sample_ctx *c = (sample_ctx *)(void *)&i;
         ft_error err = {0};
         mem_fail_at(i);
@@ -466,7 +466,22 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Median milliseconds of a distribution and a draw. */
+/* Penalties over 2,000 tokens and a bias on 10, all spread over the vocabulary. */
+static sample_params penalised(sample_params p)
+{
+    static sample_bias bias[10];
+    for (int i = 0; i < 10; i++)
+        bias[i] = (sample_bias){i * (V_BENCH / 10) + 7, i % 2 ? 1.5f : -INFINITY};
+    p.repeat_penalty = 1.1f;
+    p.presence_penalty = 0.5f;
+    p.frequency_penalty = 0.1f;
+    p.penalty_last_n = -1;
+    p.bias = bias;
+    p.n_bias = 10;
+    return p;
+}
+
+/* Median milliseconds of a distribution with a history of 2,000 tokens, and a draw. */
 static double bench_ms(const float *x, sample_params p)
 {
     enum { N_RUN = 51 };
@@ -475,7 +490,10 @@ static double bench_ms(const float *x, sample_params p)
     sample_dist d;
     assert_int_equal(sample_ctx_create(&c, V_BENCH, NULL), FT_OK);
     assert_int_equal(sample_dist_init(&d, V_BENCH, NULL), FT_OK);
-    sample_row row = {.logits = x, .n = V_BENCH};
+    int32_t hist[2000];
+    for (size_t i = 0; i < ARRAY_LEN(hist); i++)
+        hist[i] = (int32_t)(rng() % V_BENCH);
+    sample_row row = {.logits = x, .n = V_BENCH, .hist = hist, .n_hist = (int)ARRAY_LEN(hist)};
     for (int i = 0; i < N_RUN; i++) {
         double t0 = now_ms();
         assert_int_equal(sample_distribution(c, &d, &row, &p, NULL), FT_OK);
@@ -497,6 +515,7 @@ static void test_distribution_of_a_large_row_is_never_a_full_sort(void **state)
     for (int i = 0; i < V_BENCH; i++)
         x[i] = rng_normal() * 2;
     assert_true(bench_ms(x, sample_params_default()) < 10);
+    assert_true(bench_ms(x, penalised(sample_params_default())) < 10);
 }
 
 static int bench(void)
@@ -507,6 +526,8 @@ static int bench(void)
     } cases[] = {
         {"temp 0", filters(0.0f, 40, 1.0f, 0.0f)},
         {"top-k 40, top-p 0.95, min-p 0.05", filters(0.7f, 40, 0.95f, 0.05f)},
+        {"the same, penalties and bias", penalised(filters(0.7f, 40, 0.95f, 0.05f))},
+        {"temp 0, penalties and bias", penalised(filters(0.0f, 40, 1.0f, 0.0f))},
         {"top-k 1000", filters(0.7f, 1000, 1.0f, 0.0f)},
         {"top-p 0.95 alone", filters(0.7f, 0, 0.95f, 0.0f)},
         {"no filter", filters(0.7f, 0, 1.0f, 0.0f)},
