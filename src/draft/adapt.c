@@ -3,10 +3,6 @@
  * A single long round (a page fault, a suspended machine) must not spoil an estimate: one sample
  * counts as at most OUTLIER times what was expected. Long rounds that keep coming with drafts are seen
  * by the guard, which counts up to GUARD_MAX plain tokens' time of each.
- *
- * A start is cold: weights are read from the disk, caches are empty, threads begin. The times of the
- * first COLD_ROUNDS teach nothing, only what was accepted does. Up to START_ROUNDS a k is given the
- * benefit of the doubt, HOPE / sqrt(samples) of its time: bad luck with a few samples ends nothing.
  */
 #include "draft/adapt.h"
 
@@ -21,14 +17,8 @@
 #define MEMORY_COST  32.0 /* samples behind a mean */
 #define MEMORY_SHARE 64.0
 #define SUCCESS_ANY  0.7 /* of draft 1 before the first sample; of draft i: that of draft i - 1 */
-#define SHARE_PRIOR  3.0 /* samples that what was believed of a share before the first one counts */
-#define LINE_OFF     0.1 /* how far from a line through all of them the costs of counts of rows are, */
-#define LINE_MOST    4.0 /* and what that line counts at most, in samples */
-#define COLD_ROUNDS  6   /* the last one without drafts */
-#define START_DRAFT  1   /* rounds with drafts, then without, before anything is decided */
-#define START_PLAIN  2
-#define START_ROUNDS 32
-#define HOPE         0.15
+#define START_DRAFT  3 /* rounds with drafts, then without, before anything is decided: the first */
+#define START_PLAIN  2 /* ones read cold memory */
 
 #define PROBE_ROUNDS  4   /* of a deeper k: until the first rejection at the new depth */
 #define COST_WEIGHT   4.0 /* what old samples weigh when a probe begins: costs, */
@@ -40,7 +30,6 @@
 #define BUDGET_MAX    32.0 /* plain tokens' time */
 #define CHANGE        1.5  /* times dearer or cheaper than expected: a sign of change, */
 #define CHANGE_NOISE  4.0  /* or 1 + so many times the noise, if that is more, */
-#define NOISE_START   0.2
 #define MEMORY_NOISE  64.0
 #define CHANGE_UP     3    /* when so many samples in a row were dearer (there are slow rounds), */
 #define CHANGE_DOWN   2    /* or cheaper */
@@ -73,7 +62,7 @@ ft_status adapt_params_check(const adapt_params *p, ft_error *err)
 
 void adapt_init(adapt *a, const adapt_params *p)
 {
-    *a = (adapt){.p = *p, .interval = PROBE_SOON, .guard = GUARD_MAX, .noise = NOISE_START};
+    *a = (adapt){.p = *p, .interval = PROBE_SOON, .guard = GUARD_MAX};
 }
 
 bool adapt_stop(const adapt *a, double p)
@@ -114,35 +103,41 @@ static void cost_add(adapt_mean *m, double x, double expected)
     mean_add(m, x, MEMORY_COST);
 }
 
-/* Seconds for n rows on the line of least squares through all that was measured, which does not fall;
- * 0: nothing was. */
-static double line(const adapt *a, int n)
+/* The largest measured count of rows of 1 .. n, or the smallest of n and more; 0: none. */
+static int measured_below(const adapt *a, int n)
 {
-    double w = 0, x = 0, y = 0, xx = 0, xy = 0; /* weighted sums */
-    for (int i = 0; i <= ADAPT_K_MAX; i++) {
-        const adapt_mean *m = &a->rows[i];
-        w += m->weight;
-        x += m->weight * i;
-        y += m->weight * m->mean;
-        xx += m->weight * i * i;
-        xy += m->weight * i * m->mean;
-    }
-    if (w == 0)
-        return 0;
-    const double spread = w * xx - x * x; /* 0: a single count */
-    const double slope = spread > 1e-6 * w * w ? fmax((w * xy - x * y) / spread, 0) : 0;
-    return fmax((y - slope * x) / w + slope * (n - 1), 0);
+    while (n > 0 && a->rows[n - 1].weight == 0)
+        n--;
+    return n;
 }
 
-/* Seconds to verify and sample n rows; 0: nothing is known. What was measured of n is drawn to the line,
- * the more the noisier samples are and the fewer there are: the luck of one count must not rule. */
+static int measured_above(const adapt *a, int n)
+{
+    while (n <= ADAPT_K_MAX + 1 && a->rows[n - 1].weight == 0)
+        n++;
+    return n <= ADAPT_K_MAX + 1 ? n : 0;
+}
+
+/* On the line through two measured counts of rows. */
+static double line(const adapt *a, int n0, int n1, int n)
+{
+    const double y0 = a->rows[n0 - 1].mean, y1 = a->rows[n1 - 1].mean;
+    return y0 + (y1 - y0) * (n - n0) / (n1 - n0);
+}
+
+/* Seconds to verify and sample n rows, from the measured counts next to n; 0 when there are none. */
 static double rows_seconds(const adapt *a, int n)
 {
-    const adapt_mean *m = &a->rows[n - 1];
-    const double off = a->noise / LINE_OFF, weight = fmin(off * off, LINE_MOST);
-    if (m->weight + weight == 0)
-        return line(a, n);
-    return (m->weight * m->mean + weight * line(a, n)) / (m->weight + weight);
+    const int lo = measured_below(a, n), hi = measured_above(a, n);
+    if (lo == 0)
+        return hi > 0 ? a->rows[hi - 1].mean : 0;
+    if (lo == n)
+        return a->rows[n - 1].mean;
+    if (hi > 0)
+        return line(a, lo, hi, n);
+    const int lower = measured_below(a, lo - 1);
+    const double near = a->rows[lo - 1].mean;
+    return lower > 0 ? fmax(near, line(a, lower, lo, n)) : near;
 }
 
 /* Share of draft i: measured, or that of the draft before. */
@@ -284,23 +279,7 @@ static void note_base(adapt *a, int base)
     a->base_k = base;
 }
 
-/* Seconds a token if k turns out better than its few samples say. */
-static double hopeful(const adapt *a, int k)
-{
-    return token_seconds(a, k) * (1 - HOPE / sqrt(fmax(a->rows[k].weight, 1)));
-}
-
-/* The k of the first rounds behind the start, 0 .. lim: the most hopeful one. */
-static int explore(const adapt *a, int lim)
-{
-    int best = 0;
-    for (int k = 1; k <= lim; k++)
-        if (hopeful(a, k) < hopeful(a, best))
-            best = k;
-    return best;
-}
-
-/* Adaptive, something is known of both ways, and there is room for lim drafts, 1 .. k_max. */
+/* Adaptive, everything has been measured, and there is room for lim drafts, 1 .. k_max. */
 static void choose(adapt *a, int lim)
 {
     adapt_choice *c = &a->now;
@@ -315,11 +294,6 @@ static void choose(adapt *a, int lim)
     }
     if (lim < a->p.k_max) /* the end of a request says nothing about the next one */
         return;
-    if (a->stats.rounds < START_ROUNDS) {
-        c->k = explore(a, lim);
-        c->why = ADAPT_START;
-        return;
-    }
     note_base(a, base);
     if (a->probe_left == 0)
         look_around(a, base);
@@ -349,8 +323,8 @@ int adapt_k(adapt *a, int n_room)
     } else if (lim == 0) {
         c->why = ADAPT_ROOM;
     } else if (a->step.weight < START_DRAFT || a->rows[0].weight < START_PLAIN) {
-        const bool draft = a->step.weight < START_DRAFT && a->stats.rounds != COLD_ROUNDS - 1;
-        c->k = draft && a->guard >= 0 ? clamp_int(ADAPT_K_START, 0, lim) : 0;
+        const bool draft = a->step.weight < START_DRAFT && a->guard >= 0;
+        c->k = draft ? clamp_int(ADAPT_K_START, 0, lim) : 0;
         c->why = ADAPT_START;
     } else {
         choose(a, lim);
@@ -372,11 +346,11 @@ static void count(adapt *a, const adapt_round *r)
     }
 }
 
-/* A sample of a share; before the first one, `prior` counts as SHARE_PRIOR of them. */
+/* A sample of a share; before the first one, `prior` counts as one. */
 static void share_add(adapt_mean *m, double prior, bool yes)
 {
     if (m->weight == 0)
-        *m = (adapt_mean){.mean = prior, .weight = SHARE_PRIOR};
+        *m = (adapt_mean){.mean = prior, .weight = 1};
     mean_add(m, yes, MEMORY_SHARE);
 }
 
@@ -488,9 +462,8 @@ void adapt_measured(adapt *a, const adapt_round *r)
         probe_measured(a, &c);
     else if (a->since < PROBE_LATE)
         a->since++;
-    const bool warm = a->stats.rounds > COLD_ROUNDS;
-    if (warm && seconds_valid(c.catch_up_s) && seconds_valid(c.draft_s) &&
-        seconds_valid(c.verify_s) && seconds_valid(c.sample_s)) {
+    if (seconds_valid(c.catch_up_s) && seconds_valid(c.draft_s) && seconds_valid(c.verify_s) &&
+        seconds_valid(c.sample_s)) {
         learn_costs(a, &c);
         keep_accounts(a, &c, c.catch_up_s + c.draft_s + c.verify_s + c.sample_s);
     }
@@ -510,7 +483,7 @@ void adapt_explain(const adapt *a, buf *out)
         buf_printf(out, "no room for more than %d drafts", c->k);
         break;
     case ADAPT_START:
-        buf_puts(out, "little is known yet");
+        buf_puts(out, "nothing is known yet");
         break;
     case ADAPT_BEST:
         buf_printf(out, "pays: plain %.1f ms a token, with %d drafts %.1f", plain_ms, c->draft_k,

@@ -45,7 +45,7 @@ ft_status adapt_params_check(const adapt_params *p, ft_error *err) MUST_CHECK;
 typedef enum {
     ADAPT_FIXED, /* k_fixed, or k_max 0 */
     ADAPT_ROOM,  /* no room for a draft */
-    ADAPT_START, /* little is known yet: the first rounds */
+    ADAPT_START, /* nothing is known yet */
     ADAPT_BEST,  /* the most tokens a second */
     ADAPT_PLAIN, /* drafts do not pay */
     ADAPT_PROBE, /* another k, to keep the estimates true */
