@@ -14,7 +14,7 @@ one() { # RULE KIND TEMP SEED
     local how="--verify $1 --draft-sampling $2 --draft-fixed --draft-max 3"
     [ "$1" != none ] || how=--no-draft
     # shellcheck disable=SC2086
-    "$command" run -m "$model" -p 'It was a dark night, and the old man' -n 400 --ignore-eos --temp "$3" \
+    "$command" run -m "$model" -t 2 -p 'It was a dark night, and the old man' -n 400 --ignore-eos --temp "$3" \
         --seed "$4" $how --json -q > "$dir/$1-$2-$3-$4.json"
 }
 for ((seed = 1; seed <= ${N_SEED:-5}; seed++)); do

@@ -33,12 +33,12 @@ static void help(FILE *f)
 
 /* Threads of an OpenMP team wait by spinning, by default for milliseconds: when other programs want the
  * cores, every loop then waits for a thread that does not run. The runtime reads its limit when it is
- * loaded, so the command starts itself once more with one of about 0.1 ms, unless the user has set any. */
+ * loaded, so the command starts itself once more with one of some 0.03 ms, unless the user has set any. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
-    if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0)
+    if (setenv("GOMP_SPINCOUNT", "500", 1) == 0)
         execv("/proc/self/exe", argv); /* where that fails, things work as they are */
 }
 
