@@ -69,7 +69,7 @@ static void test_grid_of_settings_coupled_text_is_that_without_drafts(void **sta
     int n_different = 0;
     trace first = {{0}, 0};
     uint64_t accepted = 0;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 30; i++) {
         ft_generate_stats stats;
         ft_generate_params p = ft_generate_params_default();
         ft_logit_bias bias[] = {{11, -INFINITY}, {(int32_t)(300 + i), 3}, {(int32_t)(900 + i), -2}};
@@ -102,8 +102,8 @@ static void test_grid_of_settings_coupled_text_is_that_without_drafts(void **sta
             first = plain;
         n_different += memcmp(first.id, plain.id, sizeof first.id) != 0;
     }
-    assert_true(n_different > 30); /* the settings do something */
-    assert_true(accepted > 700);
+    assert_true(n_different > 24); /* the settings do something */
+    assert_true(accepted > 500);
     ft_free(prompt);
     ft_session_free(s);
     ft_model_close(m);
@@ -155,7 +155,7 @@ static void test_banned_token_never_comes_in_any_exact_rule(void **state)
 
 /* ---- Block and ratio ---------------------------------------------------------------------------------- */
 
-enum { N_SEED = 600, N_POS = 6, N_ID = 4096 };
+enum { N_SEED = 300, N_POS = 6, N_ID = 4096 };
 
 /* How often each token came at each position, over seeds. */
 static void count(ft_session *s, const ft_generate_params *base, int (*c)[N_ID], uint64_t *accepted)
@@ -196,7 +196,7 @@ static double two_sample(const int *a, const int *b)
     return df > 0 ? (chi - df) / sqrt(2.0 * df) : 0;
 }
 
-/* Catches a rule that is not exact end to end: tokens by position over 600 seeds, against plain decoding;
+/* Catches a rule that is not exact end to end: tokens by position over 300 seeds, against plain decoding;
  * greedy-match, which is no sampler, must be seen to be off. */
 static void test_block_and_ratio_keep_the_distribution_end_to_end(void **state)
 {
