@@ -3,10 +3,15 @@
  * A single long round (a page fault, a suspended machine) must not spoil an estimate: one sample
  * counts as at most OUTLIER times what was expected. Long rounds that keep coming with drafts are seen
  * by the guard, which counts up to GUARD_MAX plain tokens' time of each.
+ *
+ * A start is cold: weights are read from the disk, caches are empty, threads begin. The times of the
+ * first COLD_ROUNDS teach nothing, only what was accepted does. Up to START_ROUNDS a k is given the
+ * benefit of the doubt, HOPE / sqrt(samples) of its time: bad luck with a few samples ends nothing.
  */
 #include "draft/adapt.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 
@@ -17,8 +22,14 @@
 #define MEMORY_COST  32.0 /* samples behind a mean */
 #define MEMORY_SHARE 64.0
 #define SUCCESS_ANY  0.7 /* of draft 1 before the first sample; of draft i: that of draft i - 1 */
-#define START_DRAFT  3 /* rounds with drafts, then without, before anything is decided: the first */
-#define START_PLAIN  2 /* ones read cold memory */
+#define SHARE_PRIOR  3.0 /* samples that what was believed of a share before the first one counts */
+#define LINE_OFF     0.1 /* how far from a line through all of them the costs of counts of rows are, */
+#define LINE_MOST    4.0 /* and what that line counts at most, in samples */
+#define COLD_ROUNDS  6   /* the last one without drafts */
+#define START_DRAFT  1   /* rounds with drafts, then without, before anything is decided */
+#define START_PLAIN  2
+#define START_ROUNDS 32
+#define HOPE         0.1
 
 #define PROBE_ROUNDS  4   /* of a deeper k: until the first rejection at the new depth */
 #define COST_WEIGHT   4.0 /* what old samples weigh when a probe begins: costs, */
@@ -30,10 +41,11 @@
 #define BUDGET_MAX    32.0 /* plain tokens' time */
 #define CHANGE        1.5  /* times dearer or cheaper than expected: a sign of change, */
 #define CHANGE_NOISE  4.0  /* or 1 + so many times the noise, if that is more, */
+#define NOISE_START   0.2
 #define MEMORY_NOISE  64.0
 #define CHANGE_UP     3    /* when so many samples in a row were dearer (there are slow rounds), */
 #define CHANGE_DOWN   2    /* or cheaper */
-#define CHANGE_RECENT 8    /* rounds: what was measured within them is believed */
+#define CHANGE_RECENT 8    /* rounds: what was measured before them is old in any case */
 #define CHANGE_APART  16   /* rounds from one change to the next, */
 #define CHANGE_OFTEN  1024 /* if they keep coming: noise */
 #define CHANGE_MOST   16.0 /* times */
@@ -62,7 +74,7 @@ ft_status adapt_params_check(const adapt_params *p, ft_error *err)
 
 void adapt_init(adapt *a, const adapt_params *p)
 {
-    *a = (adapt){.p = *p, .interval = PROBE_SOON, .guard = GUARD_MAX};
+    *a = (adapt){.p = *p, .interval = PROBE_SOON, .guard = GUARD_MAX, .noise = NOISE_START};
 }
 
 bool adapt_stop(const adapt *a, double p)
@@ -103,41 +115,35 @@ static void cost_add(adapt_mean *m, double x, double expected)
     mean_add(m, x, MEMORY_COST);
 }
 
-/* The largest measured count of rows of 1 .. n, or the smallest of n and more; 0: none. */
-static int measured_below(const adapt *a, int n)
+/* Seconds for n rows on the line of least squares through all that was measured, which does not fall;
+ * 0: nothing was. */
+static double line(const adapt *a, int n)
 {
-    while (n > 0 && a->rows[n - 1].weight == 0)
-        n--;
-    return n;
+    double w = 0, x = 0, y = 0, xx = 0, xy = 0; /* weighted sums */
+    for (int i = 0; i <= ADAPT_K_MAX; i++) {
+        const adapt_mean *m = &a->rows[i];
+        w += m->weight;
+        x += m->weight * i;
+        y += m->weight * m->mean;
+        xx += m->weight * i * i;
+        xy += m->weight * i * m->mean;
+    }
+    if (w == 0)
+        return 0;
+    const double spread = w * xx - x * x; /* 0: a single count */
+    const double slope = spread > 1e-6 * w * w ? fmax((w * xy - x * y) / spread, 0) : 0;
+    return fmax((y - slope * x) / w + slope * (n - 1), 0);
 }
 
-static int measured_above(const adapt *a, int n)
-{
-    while (n <= ADAPT_K_MAX + 1 && a->rows[n - 1].weight == 0)
-        n++;
-    return n <= ADAPT_K_MAX + 1 ? n : 0;
-}
-
-/* On the line through two measured counts of rows. */
-static double line(const adapt *a, int n0, int n1, int n)
-{
-    const double y0 = a->rows[n0 - 1].mean, y1 = a->rows[n1 - 1].mean;
-    return y0 + (y1 - y0) * (n - n0) / (n1 - n0);
-}
-
-/* Seconds to verify and sample n rows, from the measured counts next to n; 0 when there are none. */
+/* Seconds to verify and sample n rows; 0: nothing is known. What was measured of n is drawn to the line,
+ * the more the noisier samples are and the fewer there are: the luck of one count must not rule. */
 static double rows_seconds(const adapt *a, int n)
 {
-    const int lo = measured_below(a, n), hi = measured_above(a, n);
-    if (lo == 0)
-        return hi > 0 ? a->rows[hi - 1].mean : 0;
-    if (lo == n)
-        return a->rows[n - 1].mean;
-    if (hi > 0)
-        return line(a, lo, hi, n);
-    const int lower = measured_below(a, lo - 1);
-    const double near = a->rows[lo - 1].mean;
-    return lower > 0 ? fmax(near, line(a, lower, lo, n)) : near;
+    const adapt_mean *m = &a->rows[n - 1];
+    const double off = a->noise / LINE_OFF, weight = fmin(off * off, LINE_MOST);
+    if (m->weight + weight == 0)
+        return line(a, n);
+    return (m->weight * m->mean + weight * line(a, n)) / (m->weight + weight);
 }
 
 /* Share of draft i: measured, or that of the draft before. */
@@ -279,7 +285,23 @@ static void note_base(adapt *a, int base)
     a->base_k = base;
 }
 
-/* Adaptive, everything has been measured, and there is room for lim drafts, 1 .. k_max. */
+/* Seconds a token if k turns out better than its few samples say. */
+static double hopeful(const adapt *a, int k)
+{
+    return token_seconds(a, k) * (1 - HOPE / sqrt(fmax(a->rows[k].weight, 1)));
+}
+
+/* The k of the first rounds behind the start, 0 .. lim: the most hopeful one. */
+static int explore(const adapt *a, int lim)
+{
+    int best = 0;
+    for (int k = 1; k <= lim; k++)
+        if (hopeful(a, k) < hopeful(a, best))
+            best = k;
+    return best;
+}
+
+/* Adaptive, something is known of both ways, and there is room for lim drafts, 1 .. k_max. */
 static void choose(adapt *a, int lim)
 {
     adapt_choice *c = &a->now;
@@ -294,6 +316,11 @@ static void choose(adapt *a, int lim)
     }
     if (lim < a->p.k_max) /* the end of a request says nothing about the next one */
         return;
+    if (a->stats.rounds < START_ROUNDS) {
+        c->k = explore(a, lim);
+        c->why = ADAPT_START;
+        return;
+    }
     note_base(a, base);
     if (a->probe_left == 0)
         look_around(a, base);
@@ -323,8 +350,8 @@ int adapt_k(adapt *a, int n_room)
     } else if (lim == 0) {
         c->why = ADAPT_ROOM;
     } else if (a->step.weight < START_DRAFT || a->rows[0].weight < START_PLAIN) {
-        const bool draft = a->step.weight < START_DRAFT && a->guard >= 0;
-        c->k = draft ? clamp_int(ADAPT_K_START, 0, lim) : 0;
+        const bool draft = a->step.weight < START_DRAFT && a->stats.rounds != COLD_ROUNDS - 1;
+        c->k = draft && a->guard >= 0 ? clamp_int(ADAPT_K_START, 0, lim) : 0;
         c->why = ADAPT_START;
     } else {
         choose(a, lim);
@@ -346,11 +373,11 @@ static void count(adapt *a, const adapt_round *r)
     }
 }
 
-/* A sample of a share; before the first one, `prior` counts as one. */
+/* A sample of a share; before the first one, `prior` counts as SHARE_PRIOR of them. */
 static void share_add(adapt_mean *m, double prior, bool yes)
 {
     if (m->weight == 0)
-        *m = (adapt_mean){.mean = prior, .weight = 1};
+        *m = (adapt_mean){.mean = prior, .weight = SHARE_PRIOR};
     mean_add(m, yes, MEMORY_SHARE);
 }
 
@@ -370,24 +397,20 @@ static bool seconds_valid(double s)
     return s >= 0 && s <= SECONDS_MAX; /* false for NaN */
 }
 
-static bool recent(const adapt *a, int k)
-{
-    return a->last[k] + CHANGE_RECENT > a->stats.rounds;
-}
-
 static void guess(adapt_mean *m, double factor)
 {
     m->mean *= factor;
     m->weight = fmin(m->weight, GUESS_WEIGHT);
 }
 
-/* Verification takes `factor` times what it took: probably all that was not measured since does. */
-static void rescale_old(adapt *a, double factor)
+/* Since a round, verification takes `factor` times what it took: so does, probably, what was not measured
+ * since. */
+static void rescale_old(adapt *a, double factor, uint64_t round)
 {
     bool drafted = false;
     for (int k = 0; k <= ADAPT_K_MAX; k++) {
         a->odd[k] = 0;
-        if (!recent(a, k))
+        if (a->last[k] < round || a->last[k] + CHANGE_RECENT <= a->stats.rounds)
             guess(&a->rows[k], factor);
         else if (k > 0)
             drafted = true;
@@ -414,11 +437,13 @@ static void notice_change(adapt *a, int k, double x, double expected)
         *odd = *odd < 0 ? *odd - 1 : -1;
     else
         *odd = 0;
+    if (abs(*odd) == 1)
+        a->odd_from[k] = a->stats.rounds;
     const bool sure = *odd >= CHANGE_UP || -*odd >= CHANGE_DOWN;
     if (!sure || a->stats.rounds < a->changed + (uint64_t)a->apart)
         return;
     a->rows[k] = (adapt_mean){.mean = x, .weight = 1};
-    rescale_old(a, fmin(fmax(x / expected, 1 / CHANGE_MOST), CHANGE_MOST));
+    rescale_old(a, fmin(fmax(x / expected, 1 / CHANGE_MOST), CHANGE_MOST), a->odd_from[k]);
 }
 
 static void learn_costs(adapt *a, const adapt_round *r)
@@ -462,8 +487,9 @@ void adapt_measured(adapt *a, const adapt_round *r)
         probe_measured(a, &c);
     else if (a->since < PROBE_LATE)
         a->since++;
-    if (seconds_valid(c.catch_up_s) && seconds_valid(c.draft_s) && seconds_valid(c.verify_s) &&
-        seconds_valid(c.sample_s)) {
+    const bool warm = a->stats.rounds > COLD_ROUNDS;
+    if (warm && seconds_valid(c.catch_up_s) && seconds_valid(c.draft_s) &&
+        seconds_valid(c.verify_s) && seconds_valid(c.sample_s)) {
         learn_costs(a, &c);
         keep_accounts(a, &c, c.catch_up_s + c.draft_s + c.verify_s + c.sample_s);
     }
@@ -483,7 +509,7 @@ void adapt_explain(const adapt *a, buf *out)
         buf_printf(out, "no room for more than %d drafts", c->k);
         break;
     case ADAPT_START:
-        buf_puts(out, "nothing is known yet");
+        buf_puts(out, "little is known yet");
         break;
     case ADAPT_BEST:
         buf_printf(out, "pays: plain %.1f ms a token, with %d drafts %.1f", plain_ms, c->draft_k,

@@ -98,9 +98,10 @@ typedef struct {
     adapt_mean catch_up[2];           /* seconds in a round without, with drafts */
     uint64_t last[ADAPT_K_MAX + 1];   /* round of the last k drafts, asked or verified; 0: none */
     int odd[ADAPT_K_MAX + 1];         /* samples in a row far above (< 0: below) rows[i] */
-    double noise;                     /* mean of |sample / rows[i] - 1| */
-    uint64_t changed;                 /* round in which old estimates were last rescaled */
-    int apart;                        /* rounds until that may be done again */
+    uint64_t odd_from[ADAPT_K_MAX + 1]; /* the round of the first of them */
+    double noise;                       /* mean of |sample / rows[i] - 1| */
+    uint64_t changed;                   /* round in which old estimates were last rescaled */
+    int apart;                          /* rounds until that may be done again */
     /* Probes. */
     int probe_left;      /* rounds that the present probe may still take; 0: none runs */
     int probe_k;         /* its k */

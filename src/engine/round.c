@@ -302,13 +302,15 @@ static round_cost round_start(const generation *g)
                         s->sample_seconds};
 }
 
-/* Tell the controller what the round took. */
-static void round_measured(generation *g, const round_cost *was, int n, int n_kept)
+/* Tell the controller what the round took. catch_up_s: taking its rows over. */
+static void round_measured(generation *g, const round_cost *was, int n, int n_kept,
+                           double catch_up_s)
 {
     const ft_generate_stats *s = g->stats;
     adapt_round r = {.n_step = (int)(s->draft.steps - was->steps),
                      .n_draft = n,
                      .n_accept = n_kept,
+                     .catch_up_s = catch_up_s,
                      .draft_s = s->draft.draft_seconds - was->draft,
                      .verify_s = s->draft.verify_seconds - was->verify,
                      .sample_s = s->sample_seconds - was->sample};
@@ -336,12 +338,13 @@ static ft_status one_round(generation *g, bool *last, ft_error *err)
     g->stats->draft.rounds++;
     g->stats->draft.drafted += (uint64_t)n;
     ft_status st = accept(g, &r, &n_kept, last, err);
-    if (!g->p->draft_fixed && !*last) /* an end cuts a round short: nothing to learn from */
-        round_measured(g, &cost, n, n_kept);
+    double t0 = engine_now();
     seq_accept(s->state, n_kept); /* also after a failure: the rows of what was delivered */
     if (s->drafter)
         draft_observe(s->drafter, &s->scratch, s->state->tok, first, n_kept + 1, s->hidden,
                       first + n_kept + 1);
+    if (!g->p->draft_fixed && !*last) /* an end cuts a round short: nothing to learn from */
+        round_measured(g, &cost, n, n_kept, engine_now() - t0);
     return st;
 }
 
