@@ -116,6 +116,8 @@ typedef struct {
     const char *draft_quant;        /* the wide ones; NULL: "default" */
     const char *draft_quant_mixers; /* those of hyper-connections; NULL: "file" */
     const char *draft_vocab; /* tokens that may be drafted (ft_draft_vocab_build); NULL: all */
+    uint64_t
+        checkpoint_mem; /* bytes that checkpoints may hold; 0: none are kept. Default 512 MiB */
 } ft_model_params;
 FT_API ft_model_params ft_model_params_default(void);
 
@@ -191,6 +193,21 @@ FT_API ft_status ft_inspect(const char *path, bool json, ft_write_fn *write, voi
 
 /* One conversation: its tokens and everything the model remembers of them. One caller at a time. */
 typedef struct ft_session ft_session;
+/* Sessions that are advanced together: they share the working memory of a step, and a step evaluates
+ * rows of all of them in one forward call (ft_batch_step). One caller at a time for all of them. */
+typedef struct ft_batch ft_batch;
+
+typedef struct {
+    int n_session; /* most sessions of the batch, 1..256; default 4 */
+    int n_chunk;   /* most prompt rows per step, of all sessions together, 1..4096; default 512 */
+    int n_ctx;     /* most tokens of each session; 0: as in ft_session_params */
+} ft_batch_params;
+FT_API ft_batch_params ft_batch_params_default(void);
+/* p NULL: the defaults. m is borrowed. Errors: ARG (names the field), NOMEM. */
+FT_API ft_status ft_batch_create(ft_batch **out, ft_model *m, const ft_batch_params *p,
+                                 ft_error *err) FT_CHECK;
+/* Its sessions must have been freed before. NULL is allowed. */
+FT_API void ft_batch_free(ft_batch *b);
 
 #define FT_WINDOW_ALL INT32_MAX
 
@@ -202,6 +219,11 @@ typedef struct {
     bool no_draft;       /* without a drafter, even if the model has a draft head */
     int sink;   /* cells at the start of the text that every draft step may read, 0..1024; 64 */
     int window; /* cells before its own that a draft step reads; 256; FT_WINDOW_ALL: all */
+    int checkpoint_every; /* while tokens are read or made, keep a checkpoint every so many; 0: none;
+                           * default 2048. At other points: ft_generate_params.mark */
+    ft_batch
+        *batch; /* the batch that the session belongs to, of the same model; its n_chunk and n_ctx
+                      * count. NULL (default): a batch of its own */
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
 
@@ -216,6 +238,82 @@ FT_API void ft_session_free(ft_session *s); /* NULL is allowed */
 FT_API void ft_session_reset(ft_session *s);
 FT_API int ft_session_n_past(const ft_session *s); /* tokens evaluated */
 FT_API int ft_session_n_ctx(const ft_session *s);
+/* Its tokens [*n], one that was made and waits to be evaluated included; owned by s, valid until the
+ * next call on s. Returns them; *n may be 0. */
+FT_API const int32_t *ft_session_tokens(const ft_session *s, int *n);
+
+typedef struct {
+    int n_past, n_ctx, n_token; /* evaluated; at most; held, with what waits */
+    size_t state_bytes;         /* memory of the state: cells in use, recurrent state, drafter */
+    size_t shared_bytes;        /* of it: cells that checkpoints or other sessions use too */
+    size_t scratch_bytes;       /* working memory of its batch */
+    bool inexact;               /* ft_session_shift was used since it was last empty */
+    uint64_t drafted, accepted; /* since it was created */
+    uint64_t n_evaluated, n_reused; /* tokens evaluated, and taken over from checkpoints or files */
+} ft_session_info;
+FT_API void ft_session_get_info(const ft_session *s, ft_session_info *out);
+
+/* Forget what does not lie on the way to tok [n_tok]: afterwards s holds the longest beginning of tok
+ * that is known, from s itself or any checkpoint of the model (of sessions with the same kv_type, sink
+ * and window), at most n_tok - 1 tokens. *n_known: how many. What s held before may become a checkpoint,
+ * so that going back is cheap. The caller goes on with tok + *n_known.
+ * Errors: RANGE (an id outside the vocabulary, more tokens than the context), ARG (n_tok < 1), NOMEM; s
+ * is unchanged. */
+FT_API ft_status ft_session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_known,
+                                  ft_error *err) FT_CHECK;
+/* Keep a checkpoint of s as it is. OK also when there was no room for one. Errors: NOMEM. */
+FT_API ft_status ft_session_checkpoint(ft_session *s, ft_error *err) FT_CHECK;
+
+/* Drop the tokens first .. first + n - 1 WITHOUT reading again what stood behind them: cached keys are
+ * rotated to their new positions, cells of the drafter with them. This is NOT what the model would have
+ * computed for the shorter text: keys, values and above all recurrent states keep what they learnt from
+ * the tokens that were dropped. Only for callers that want it; such a session takes and makes no
+ * checkpoints until it is empty again. Errors: RANGE (not inside the evaluated tokens), NOMEM;
+ * s is unchanged. */
+FT_API ft_status ft_session_shift(ft_session *s, int first, int n, ft_error *err) FT_CHECK;
+
+typedef struct {
+    int n;                   /* checkpoints now */
+    uint64_t bytes, limit;   /* that they hold: recurrent states, and cells once each */
+    uint64_t taken, evicted; /* since the model was opened */
+    uint64_t hits, misses;   /* ft_session_reuse with and without a known beginning */
+    uint64_t tokens_reused;  /* that were not evaluated again */
+} ft_checkpoint_stats;
+FT_API void ft_model_checkpoint_stats(const ft_model *m, ft_checkpoint_stats *out);
+
+/* ---- Session files ---- */
+
+typedef struct {
+    const char *kv_type; /* NULL: as the session has them; "q8_0": smaller, and no longer exact */
+    bool no_checkpoints; /* leave out the checkpoints on the session's own way */
+    ft_progress_fn *progress; /* NULL: none; in bytes */
+    void *progress_ctx;
+} ft_save_params;
+/* Write everything the session is to a file: to a temporary one beside it, which then takes its name, so
+ * that path holds the old or the new file at any moment. p NULL: the defaults. *n_bytes (NULL: not
+ * wanted): its size. Errors: IO, ARG, NOMEM, CANCELLED; the old file is untouched. */
+FT_API ft_status ft_session_save(ft_session *s, const char *path, const ft_save_params *p,
+                                 uint64_t *n_bytes, ft_error *err) FT_CHECK;
+/* Replace what s holds by the file's conversation; its checkpoints are added to the model's.
+ * Errors: IO; FORMAT (cut off, a wrong checksum, ...: names section and offset); MISMATCH (another
+ * model, kv_type, sink or window, a version of another time); RANGE (longer than s's context);
+ * NOMEM; s is unchanged. */
+FT_API ft_status ft_session_load(ft_session *s, const char *path, ft_error *err) FT_CHECK;
+
+typedef struct {
+    int version;
+    char arch[32], name[128]; /* of the model that it belongs to */
+    uint64_t model_fingerprint;
+    char kv_type[16]; /* of the file */
+    bool exact;       /* cells are those of the session, bit for bit */
+    bool has_drafter;
+    int sink, window;
+    int n_token, n_checkpoint;
+    uint64_t file_bytes, cell_bytes, recurrent_bytes, drafter_bytes;
+} ft_session_file_info;
+/* Read a session file's description and verify all checksums. Errors: IO, FORMAT, MISMATCH. */
+FT_API ft_status ft_session_file_read_info(const char *path, ft_session_file_info *out,
+                                           ft_error *err) FT_CHECK;
 
 /* Evaluate tokens and append them to the session, n_chunk rows per forward call.
  *
@@ -337,6 +435,14 @@ typedef struct {
 } ft_token;
 typedef bool ft_token_fn(void *ctx, const ft_token *t);
 
+/* What happens when the context is full. */
+typedef enum {
+    FT_CONTEXT_STOP, /* the generation ends with FT_FINISH_CONTEXT */
+    /* The oldest turns behind the first mark are dropped, at least a quarter of the context and never the
+     * turn that is being made, and what stood behind them is read again. Without such turns: as STOP. */
+    FT_CONTEXT_DROP_TURNS
+} ft_context_policy;
+
 typedef struct {
     int n_max;       /* most tokens to make; -1: until the context is full */
     int n_min;       /* the model's end of text cannot come before so many tokens */
@@ -358,6 +464,11 @@ typedef struct {
     void *on_token_ctx;
     ft_progress_fn *on_prompt; /* NULL: none; after every chunk of the prompt, in tokens */
     void *on_prompt_ctx;
+    /* Places in the prompt [n_mark], 1 .. n_prompt, ascending, at which turns end (ft_chat_render gives
+     * them; the first one behind the system message): a checkpoint is kept there. Borrowed. */
+    const int *mark;
+    int n_mark;
+    ft_context_policy context; /* default FT_CONTEXT_STOP */
 } ft_generate_params;
 FT_API ft_generate_params ft_generate_params_default(void);
 
@@ -378,8 +489,10 @@ typedef struct {
 
 typedef struct {
     ft_finish finish;
-    int n_prompt; /* tokens read */
-    int n_token;  /* tokens made, an end-of-text token included */
+    int n_prompt;  /* tokens read */
+    int n_token;   /* tokens made, an end-of-text token included */
+    int n_dropped; /* tokens of turns that were dropped (FT_CONTEXT_DROP_TURNS), */
+    int n_reread;  /* and tokens read again behind them */
     double prompt_seconds, decode_seconds, sample_seconds;
     size_t state_bytes; /* of the session */
     size_t scratch_bytes;
@@ -398,6 +511,94 @@ FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n
 /* Stop a running ft_session_generate after its current step (a chunk of the prompt, or a token); from
  * any thread, or a signal handler. */
 FT_API void ft_session_cancel(ft_session *s);
+
+/* ---- Generations step by step -------------------------------------------------------------------- */
+
+/* A generation under way. Until it ends, nothing else may be done with its session. */
+typedef struct ft_generation ft_generation;
+
+typedef enum {
+    FT_GENERATION_PROMPT, /* reading */
+    FT_GENERATION_DECODE, /* making tokens */
+    FT_GENERATION_DONE,   /* ended; ft_generation_end tells how */
+    FT_GENERATION_FAILED, /* ended by an error, which ft_generation_end returns */
+} ft_generation_state;
+
+/* As ft_session_generate, of which the first step is still to come. prompt and all that p points to are
+ * borrowed until the end; *p itself is copied. Errors: RANGE, ARG, NOMEM; nothing was read then. */
+FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t *prompt,
+                                     int n_prompt, const ft_generate_params *p,
+                                     ft_error *err) FT_CHECK;
+/* End it, at any point, and free it; NULL is allowed. stats (NULL: not wanted) is filled in. Tokens that
+ * were decided stay in the session. Errors: what ended it, as ft_session_generate; OK otherwise. */
+FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
+FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
+
+/* Advance g [n], of sessions of b, by one forward call: a chunk of the prompts that are still to read,
+ * shared out evenly among them and the rest to the oldest, and a round of all that are decoding. What
+ * one gets never depends on the others, bit for bit. One that fails does not touch the others: its state
+ * says so. Ended ones are passed over.
+ * Errors: ARG (a generation of another batch, more than n_session of them, one twice): nothing was done. */
+FT_API ft_status ft_batch_step(ft_batch *b, ft_generation *const *g, int n, ft_error *err) FT_CHECK;
+
+/* The next token that was decided and not taken yet: true, and *t; t's pointers are valid until the next
+ * step of g. The text of tokens adds up to that of on_token, which is called as well, if there is one. */
+FT_API bool ft_generation_poll(ft_generation *g, ft_token *t);
+/* The same, steps of g alone included: false at the end. */
+FT_API bool ft_generation_next(ft_generation *g, ft_token *t);
+
+/* ---- Chat form ------------------------------------------------------------------------------------- */
+
+/* A conversation as the text and tokens that the model was trained on (the ChatML form of its family). */
+typedef struct {
+    char *text; /* [len], NUL behind it */
+    size_t len;
+    int32_t *tok; /* [n_tok]: markup as special tokens; what messages say never becomes one. NULL
+                   * without a model */
+    int n_tok;
+    int *
+        mark; /* [n_mark] counts of tokens behind the system message, if any, and behind every further
+                * message: for ft_generate_params.mark */
+    int n_mark;
+} ft_chat_prompt;
+/* json [len]: an object with "messages" and optionally "tools", "enable_thinking" (default true) and
+ * "add_generation_prompt" (default true), as in the OpenAI API; other members are ignored. m NULL: text
+ * alone. *out is owned by the caller, freed with ft_chat_prompt_free; {0} after a failure.
+ * Errors: FORMAT (not JSON, with its line; what the form refuses, naming the message), RANGE (too
+ * large), UNSUPPORTED (m lacks a token of the form), NOMEM. */
+FT_API ft_status ft_chat_render(const ft_model *m, const char *json, size_t len,
+                                ft_chat_prompt *out, ft_error *err) FT_CHECK;
+FT_API void ft_chat_prompt_free(ft_chat_prompt *p);
+
+/* An answer's text taken apart while it is made. */
+typedef enum {
+    FT_CHAT_THINKING,  /* a piece of the thinking */
+    FT_CHAT_CONTENT,   /* a piece of the answer */
+    FT_CHAT_TOOL_CALL, /* a complete call */
+} ft_chat_kind;
+typedef struct {
+    ft_chat_kind kind;
+    const char *text; /* [len] THINKING, CONTENT */
+    size_t len;
+    const char *name,
+        *arguments; /* TOOL_CALL: the function, and a JSON object with its arguments */
+} ft_chat_event;    /* all borrowed for the call */
+/* Return false to stop (FT_CANCELLED). */
+typedef bool ft_chat_event_fn(void *ctx, const ft_chat_event *e);
+
+typedef struct ft_chat_parser ft_chat_parser;
+/* thinking: the prompt left a think block open. tools: the request's array as JSON, which tells strings
+ * from other values; NULL: none, then what reads as JSON is taken as such.
+ * Errors: FORMAT (tools), NOMEM. */
+FT_API ft_status ft_chat_parser_create(ft_chat_parser **out, bool thinking, const char *tools,
+                                       ft_chat_event_fn *fn, void *ctx, ft_error *err) FT_CHECK;
+FT_API void ft_chat_parser_free(ft_chat_parser *p); /* NULL is allowed */
+/* The next piece of the text, cut anywhere, special tokens spelled out (ft_generate_params.special).
+ * Text that only looks like the beginning of markup is held back until that is certain. */
+FT_API ft_status ft_chat_parser_put(ft_chat_parser *p, const char *text, size_t len,
+                                    ft_error *err) FT_CHECK;
+/* The text is over: what was held back, and an unfinished call, come out as they are. */
+FT_API ft_status ft_chat_parser_finish(ft_chat_parser *p, ft_error *err) FT_CHECK;
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
