@@ -6,6 +6,7 @@
 #ifndef STATE_SNAPSHOT_H
 #define STATE_SNAPSHOT_H
 
+#include "state/pages.h"
 #include "state/state.h"
 
 typedef struct seq_snap seq_snap;
