@@ -8,6 +8,7 @@
 typedef struct {
     model_args m;
     const char *prompt, *file;
+    const char *session, *save;
     int n_max;
     ft_sample_params sample;
     int draft_max;

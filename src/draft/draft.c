@@ -97,6 +97,11 @@ void draft_reset(drafter *d)
     d->chain_cell = -1;
 }
 
+const draft_params *draft_get_params(const drafter *d)
+{
+    return &d->p;
+}
+
 size_t draft_bytes(const drafter *d)
 {
     return 2 * d->kv_bytes + (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +

@@ -41,6 +41,8 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
                        ft_error *err) MUST_CHECK;
 void draft_free(drafter *d); /* NULL is allowed */
 void draft_reset(drafter *d);
+/* As given to draft_create. */
+const draft_params *draft_get_params(const drafter *d);
 size_t draft_bytes(const drafter *d); /* device memory */
 /* Arena that the calls below need, when n_row rows are observed at once. */
 size_t draft_scratch(const model *m, const draft_params *p, int n_row);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "draft/draft.h"
+#include "engine/checkpoints.h"
 #include "gguf/gguf.h"
 #include "layer/layer.h"
 #include "model/model.h"
@@ -23,6 +24,8 @@ struct ft_model {
     draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
     draft_vocab *vocab;         /* owned: the tokens that may be drafted; NULL: all */
     char no_vocab_reason[200];
+    checkpoints *checkpoints;                        /* owned */
+    _Atomic uint64_t fingerprint, draft_fingerprint; /* fingerprint.h; 0: not computed yet */
     char name[128];
     double load_seconds;
 };
@@ -36,6 +39,10 @@ struct ft_session {
     sample_ctx *sampler;
     sample_dist dist;
     int32_t pending; /* made by generate, not evaluated yet; -1: none */
+    int checkpoint_every;
+    bool inexact;  /* ft_session_shift was used: the state is not that of the tokens */
+    int n_dropped; /* tokens dropped at the start: what random numbers count positions from */
+    uint64_t drafted, accepted, n_evaluated, n_reused;
     atomic_bool cancel;
 
     drafter *drafter; /* owned; NULL: none */
@@ -70,6 +77,11 @@ ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err) MU
 
 /* Digest of everything that later tokens depend on: trunk, drafter, what is pending. */
 uint64_t session_digest(ft_session *s);
+
+/* Checkpoints of s would be kept: there is a budget for them, and its state is that of its tokens. */
+bool session_keeps(const ft_session *s);
+/* Keep one of s as it is, if there is room. Errors: NOMEM. */
+ft_status session_checkpoint(ft_session *s, ft_error *err) MUST_CHECK;
 
 /* Evaluate tok [n_tok], n_chunk rows a call; the last row's logits to s->logits when want. Progress
  * after every call (NULL: none). What is pending goes first. RANGE leaves the state unchanged. */
