@@ -25,7 +25,7 @@ checkpoint_key session_key(const ft_session *s)
 
 static void settle_drafter(ft_session *s)
 {
-    draft_settle(s->drafter, &s->scratch, s->state->tok);
+    draft_settle(s->drafter, &s->batch->scratch, s->state->tok);
 }
 
 ft_status session_snap(ft_session *s, seq_snap **trunk, draft_snap **draft, ft_error *err)
@@ -66,6 +66,7 @@ ft_status session_checkpoint(ft_session *s, ft_error *err)
 
 ft_status ft_session_checkpoint(ft_session *s, ft_error *err)
 {
+    TRY(session_check_idle(s, err));
     return session_checkpoint(s, err);
 }
 
@@ -83,11 +84,7 @@ static ft_status check_text(const ft_session *s, const int32_t *tok, int n_tok, 
     if (n_tok > s->state->shape.n_ctx)
         return err_set(err, FT_RANGE, "context: %d tokens wanted, the limit is %d", n_tok,
                        s->state->shape.n_ctx);
-    int n_vocab = s->model->m->h.n_vocab;
-    for (int i = 0; i < n_tok; i++)
-        if (tok[i] < 0 || tok[i] >= n_vocab)
-            return err_set(err, FT_RANGE, "token %d: id %d, want 0 to %d", i, tok[i], n_vocab - 1);
-    return FT_OK;
+    return session_check_ids(s, tok, n_tok, err);
 }
 
 /* Tokens of the state that s is in, when all of them are a beginning of tok [n]; 0 otherwise. */
@@ -136,19 +133,17 @@ static ft_status go_back(ft_session *s, const checkpoint *e, ft_error *err)
 {
     keep_live(s);
     if (!e || s->state->broken)
-        ft_session_reset(s);
+        session_clear(s);
     if (!e)
         return FT_OK;
     TRY(restore(s, e, err));
     s->pending = -1;
     s->inexact = false;
-    s->n_dropped = 0;
     s->n_reused += (uint64_t)e->n;
     return FT_OK;
 }
 
-ft_status ft_session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_known,
-                           ft_error *err)
+ft_status session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_known, ft_error *err)
 {
     TRY(check_text(s, tok, n_tok, err));
     checkpoints *c = s->model->checkpoints;
@@ -164,5 +159,14 @@ ft_status ft_session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_
     TRY(st);
     *n_known = s->state->n_past;
     checkpoints_count(c, *n_known);
+    return FT_OK;
+}
+
+ft_status ft_session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_known,
+                           ft_error *err)
+{
+    TRY(session_check_idle(s, err));
+    TRY(session_reuse(s, tok, n_tok, n_known, err));
+    s->n_dropped = 0;
     return FT_OK;
 }

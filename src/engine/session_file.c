@@ -25,6 +25,11 @@ uint64_t session_file_head_checksum(const void *head, const void *table, size_t 
     return XXH3_64bits_digest(&x);
 }
 
+const char *session_file_type_name(dtype type)
+{
+    return type == DTYPE_F32 ? "f32" : type == DTYPE_F16 ? "f16" : "q8_0";
+}
+
 bool session_file_exact(dtype cell_type, dtype kv_type)
 {
     return cell_type == kv_type || (cell_type == DTYPE_F32 && kv_type == DTYPE_F16);
@@ -115,13 +120,15 @@ static bool is_text(const char *s, size_t cap)
     return n < cap;
 }
 
-static bool is_kv_type(const char *name, dtype *out)
+static bool is_type(const char *name, dtype *out)
 {
-    const dtype_info *d = dtype_find_name(name);
-    if (!d || (d->type != DTYPE_F32 && d->type != DTYPE_F16 && d->type != DTYPE_Q8_0))
-        return false;
-    *out = d->type;
-    return true;
+    static const dtype known[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strcmp(name, session_file_type_name(known[i])) == 0) {
+            *out = known[i];
+            return true;
+        }
+    return false;
 }
 
 static const char *settings_fault(session_file *f)
@@ -130,7 +137,7 @@ static const char *settings_fault(session_file *f)
     if (!is_text(s->arch, sizeof s->arch) || !is_text(s->name, sizeof s->name) ||
         !is_text(s->kv_type, sizeof s->kv_type) || !is_text(s->cell_type, sizeof s->cell_type))
         return "a text in it is none";
-    if (!is_kv_type(s->kv_type, &f->kv_type) || !is_kv_type(s->cell_type, &f->cell_type))
+    if (!is_type(s->kv_type, &f->kv_type) || !is_type(s->cell_type, &f->cell_type))
         return "a type of cells is unknown";
     if (s->n_past < 0 || s->n_past > SESSION_FILE_CTX)
         return "the number of tokens is out of range";

@@ -77,6 +77,8 @@ extern const uint8_t session_file_magic[8], session_file_end[8];
 uint64_t session_file_checksum(const void *bytes, size_t n);
 /* Of a head, its first 32 bytes, and the n sections of its table. */
 uint64_t session_file_head_checksum(const void *head, const void *table, size_t n);
+/* "f32", "f16", "q8_0": types of cells as parameters spell them. */
+const char *session_file_type_name(dtype type);
 /* Are cells of this type the session's, bit for bit? F16 fits into F32. */
 bool session_file_exact(dtype cell_type, dtype kv_type);
 

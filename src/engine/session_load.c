@@ -35,7 +35,7 @@ static ft_status check_settings(const ft_session *s, const session_file *f, ft_e
     checkpoint_key key = session_key(s);
     if (f->kv_type != key.kv_type)
         return err_set(err, FT_MISMATCH, "kv_type: %s in the file, the session has %s",
-                       f->set.kv_type, dtype_name(key.kv_type));
+                       f->set.kv_type, session_file_type_name(key.kv_type));
     if (f->has_drafter != key.draft)
         return err_set(err, FT_MISMATCH, "drafter: %s in the file, the session has %s",
                        f->has_drafter ? "one" : "none", key.draft ? "one" : "none");
@@ -163,12 +163,12 @@ static void swap_in(loaded *l)
 {
     ft_session *s = l->s;
     const file_settings *set = &l->f->set;
-    seq *state = s->state;
-    drafter *drafter = s->drafter;
+    seq *old_state = s->state;
+    drafter *old_drafter = s->drafter;
     s->state = l->state;
     s->drafter = l->drafter;
-    l->state = state;
-    l->drafter = drafter;
+    l->state = old_state;
+    l->drafter = old_drafter;
     s->pending = set->pending;
     s->n_dropped = set->n_dropped;
     s->inexact = set->inexact || !session_file_exact(l->f->cell_type, l->f->kv_type);
@@ -192,6 +192,7 @@ ft_status ft_session_load(ft_session *s, const char *path, ft_error *err)
 {
     if (!path || !*path)
         return err_set(err, FT_ARG, "load: no path");
+    TRY(session_check_idle(s, err));
     file_map map;
     TRY(map_open(&map, path, err));
     session_file f;

@@ -200,8 +200,8 @@ static void describe(writer *w)
                          .n_checkpoint = w->n_way};
     put_text(f->arch, sizeof f->arch, model_arch_name(m->m->h.arch));
     put_text(f->name, sizeof f->name, m->name);
-    put_text(f->kv_type, sizeof f->kv_type, dtype_name(key.kv_type));
-    put_text(f->cell_type, sizeof f->cell_type, dtype_name(w->cell_type));
+    put_text(f->kv_type, sizeof f->kv_type, session_file_type_name(key.kv_type));
+    put_text(f->cell_type, sizeof f->cell_type, session_file_type_name(w->cell_type));
 }
 
 /* A file whose cells are not exact has no checkpoints: loaded, they would pass for exact ones. */
@@ -259,6 +259,7 @@ ft_status ft_session_save(ft_session *s, const char *path, const ft_save_params 
     ft_save_params def = {0};
     if (!path || !*path)
         return err_set(err, FT_ARG, "save: no path");
+    TRY(session_check_idle(s, err));
     writer *w = mem_alloc_aligned(sizeof *w); /* XXH3_state_t wants that */
     if (!w)
         return err_set(err, FT_NOMEM, "%s: memory to write with", path);
