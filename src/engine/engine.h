@@ -65,7 +65,8 @@ ft_status engine_open_draft_vocab(ft_model *m, const char *path, ft_error *err) 
 /* Seconds of a clock that only goes forward. */
 double engine_now(void);
 
-/* One forward call, without allocation. */
+/* One forward call; pages for its cells are reserved before, the call itself allocates nothing. Errors: as
+ * layer_forward, and NOMEM; no state has changed. */
 ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err) MUST_CHECK;
 
 /* Digest of everything that later tokens depend on: trunk, drafter, what is pending. */

@@ -207,7 +207,6 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
     *stats = (ft_generate_stats){.finish = FT_FINISH_LENGTH};
     TRY(check_request(s, n_prompt, p, err));
     atomic_store(&s->cancel, false);
-    stats->state_bytes = s->state->n_bytes;
     stats->scratch_bytes = s->scratch.size;
     generation g = {.s = s, .p = p, .stats = stats};
     ft_status st = resolve_sampling(&g, err);
@@ -224,6 +223,7 @@ ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt
         stats->finish = FT_FINISH_CANCELLED;
     if (st == FT_OK && p->n_max != 0)
         st = generate_rounds(&g, err);
+    stats->state_bytes = seq_bytes(s->state);
     stats->decode_seconds = engine_now() - t1;
     generate_draft_stats(&g);
     free_parts(&g);

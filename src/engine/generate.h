@@ -15,6 +15,7 @@ typedef struct {
     ft_generate_stats *stats;
     sample_dist *q;      /* [FT_DRAFT_MAX] owned: kept by rules that compare with it; else NULL */
     sample_dist *rows_p; /* [FT_DRAFT_MAX + 1] owned: for the rule that sees all rows first */
+    uint64_t n_failed;   /* of the drafter, before */
     detok text;
     buf piece; /* what the token in hand spells */
     stop_matcher stops;

@@ -191,6 +191,8 @@ static int make_drafts(generation *g, verify_round *r, int32_t *draft, int k)
     double t0 = engine_now(), sampled = g->stats->sample_seconds;
     tok[0] = s->pending;
     const float *row = draft_begin(s->drafter, &s->scratch, s->state->tok, n_past, s->pending);
+    if (!row)
+        return 0; /* counted by the drafter */
     for (;;) {
         sample_dist *q = g->q ? &g->q[n] : &s->q;
         g->stats->draft.steps++;
@@ -353,6 +355,7 @@ ft_status generate_rounds(generation *g, ft_error *err)
     ft_session *s = g->s;
     bool last;
     int pos = s->state->n_past;
+    g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     TRY(distribution(g, s->logits, pos, 0, &s->dist, err));
     int32_t id = sample_draw(&s->dist, g->sample.seed, pos);
     TRY(emit(g, id, pos, s->logits, &s->dist, FT_TOKEN_PLAIN, &last, err));
@@ -383,5 +386,6 @@ void generate_draft_stats(generation *g)
     } else {
         d->off_reason = "none was worth its cost, or the text was too short";
     }
+    d->failed = s->drafter ? draft_failed(s->drafter) - g->n_failed : 0;
     d->state_bytes = s->drafter ? draft_bytes(s->drafter) : 0;
 }

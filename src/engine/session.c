@@ -206,6 +206,8 @@ static ft_status check_room(const ft_session *s, int n, ft_error *err)
 
 ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err)
 {
+    for (int i = 0; i < b->n_seg; i++)
+        TRY(seq_reserve(b->seg[i].s, b->seg[i].n_row, err));
     mem_guard_begin();
     ft_status st = layer_forward(s->model->be, s->model->m, &s->scratch, b, err);
     mem_guard_end();
