@@ -142,6 +142,15 @@ static ft_status read_checkpoint(loaded *l, int i, ft_error *err)
     return checkpoints_put(l->s->model->checkpoints, &key, trunk, draft, err);
 }
 
+/* The checkpoints of the file to the model's. They share the session's pages, which are complete before the
+ * first of them is taken: a shared page is never written. */
+static ft_status read_checkpoints(loaded *l, ft_error *err)
+{
+    for (int i = 0; i < l->f->n_checkpoint; i++)
+        TRY(read_checkpoint(l, i, err));
+    return l->f->n_checkpoint ? read_state(l, SECTION_RECU, l->f->set.n_past, err) : FT_OK;
+}
+
 static ft_status read_all(loaded *l, ft_error *err)
 {
     ft_session *s = l->s;
@@ -150,12 +159,11 @@ static ft_status read_all(loaded *l, ft_error *err)
     if (s->drafter)
         TRY(draft_create(&l->drafter, m->be, m->m, draft_get_params(s->drafter), err));
     TRY(read_ids_and_cells(l, err));
-    layer_pool_index(m->be, m->m, l->state, l->f->set.n_past);
+    TRY(read_state(l, SECTION_RECU, l->f->set.n_past, err));
+    layer_pool_index(m->be, m->m, l->state);
     /* Only what is exact may serve other sessions. */
     bool exact = session_file_exact(l->f->cell_type, l->f->kv_type) && !l->f->set.inexact;
-    for (int i = 0; exact && checkpoints_enabled(m->checkpoints) && i < l->f->n_checkpoint; i++)
-        TRY(read_checkpoint(l, i, err));
-    return read_state(l, SECTION_RECU, l->f->set.n_past, err);
+    return exact && checkpoints_enabled(m->checkpoints) ? read_checkpoints(l, err) : FT_OK;
 }
 
 /* l becomes what s is. */
