@@ -23,11 +23,6 @@ checkpoint_key session_key(const ft_session *s)
     return k;
 }
 
-static void settle_drafter(ft_session *s)
-{
-    draft_settle(s->drafter, &s->batch->scratch, s->state->tok);
-}
-
 ft_status session_snap(ft_session *s, seq_snap **trunk, draft_snap **draft, ft_error *err)
 {
     *trunk = NULL;
@@ -35,7 +30,7 @@ ft_status session_snap(ft_session *s, seq_snap **trunk, draft_snap **draft, ft_e
     TRY(seq_snap_take(trunk, s->state, err));
     if (!s->drafter)
         return FT_OK;
-    settle_drafter(s);
+    draft_settle(s->drafter, &s->batch->scratch, s->state->tok);
     ft_status st = draft_snap_take(draft, s->drafter, err);
     if (st != FT_OK) {
         seq_snap_free(*trunk);
@@ -110,22 +105,11 @@ static void keep_live(ft_session *s)
         (void)!session_checkpoint(s, &err);
 }
 
-/* Trunk and drafter, both or none. */
+/* Neither fails: e has the settings of s and fits its context, and a restore allocates nothing. */
 static ft_status restore(ft_session *s, const checkpoint *e, ft_error *err)
 {
-    draft_snap *was = NULL;
-    if (!s->drafter)
-        return seq_snap_restore(s->state, e->trunk, err);
-    settle_drafter(s);
-    TRY(draft_snap_take(&was, s->drafter, err));
-    ft_status st = draft_snap_restore(s->drafter, e->draft, err);
-    if (st == FT_OK) {
-        st = seq_snap_restore(s->state, e->trunk, err);
-        if (st != FT_OK && draft_snap_restore(s->drafter, was, NULL) != FT_OK)
-            draft_reset(s->drafter); /* drafts alone would suffer */
-    }
-    draft_snap_free(was);
-    return st;
+    TRY(seq_snap_restore(s->state, e->trunk, err));
+    return s->drafter ? draft_snap_restore(s->drafter, e->draft, err) : FT_OK;
 }
 
 /* To e, or to nothing. */

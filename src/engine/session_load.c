@@ -160,7 +160,7 @@ static ft_status read_all(loaded *l, ft_error *err)
         TRY(draft_create(&l->drafter, m->be, m->m, draft_get_params(s->drafter), err));
     TRY(read_ids_and_cells(l, err));
     TRY(read_state(l, SECTION_RECU, l->f->set.n_past, err));
-    layer_pool_index(m->be, m->m, l->state);
+    layer_pool_index(m->be, m->m, l->state, 0);
     /* Only what is exact may serve other sessions. */
     bool exact = session_file_exact(l->f->cell_type, l->f->kv_type) && !l->f->set.inexact;
     return exact && checkpoints_enabled(m->checkpoints) ? read_checkpoints(l, err) : FT_OK;
