@@ -220,8 +220,7 @@ static void tell(ft_session_file_info *out, const session_file *f)
     const file_settings *set = &f->set;
     *out = (ft_session_file_info){.version = SESSION_FILE_VERSION,
                                   .model_fingerprint = set->model_fingerprint,
-                                  .exact =
-                                      session_file_exact(f->cell_type, f->kv_type) && !set->inexact,
+                                  .exact = session_file_exact(f->cell_type, f->kv_type),
                                   .has_drafter = f->has_drafter,
                                   .sink = set->sink,
                                   .window = set->window,

