@@ -8,8 +8,8 @@ m=$tmp/m.gguf
 dir=$tmp/sessions
 mkdir "$dir"
 model qwen35 "$m"
-perl -e 'print "the hen in the thing and then " x 60' >"$tmp/prompt"
-perl -e 'print "another text that is a little longer: " x 60' >"$tmp/prompt2"
+perl -e 'print "the hen in the thing and then " x 20' >"$tmp/prompt"
+perl -e 'print "another text that is a little longer: " x 20' >"$tmp/prompt2"
 good session save -m "$m" -f "$tmp/prompt" -o "$dir/a" -q -t 1
 old=$(cksum <"$dir/a")
 start=$(date +%s%N)
