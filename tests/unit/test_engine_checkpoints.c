@@ -150,6 +150,12 @@ static void test_put_shared_pages_and_equal_states_count_once(void **state)
     put(c, s); /* its first page is that of the other */
     uint64_t two = stats_of(c).bytes;
     assert_true(two > one && two < 2 * one);
+    checkpoint_key key = session_key(s);
+    checkpoint *way[2];
+    assert_int_equal(checkpoints_on_way(c, &key, tok, CTX, way, 2), 2);
+    assert_true(way[0]->bytes + way[1]->bytes < two); /* its going would free no page of both */
+    for (int i = 0; i < 2; i++)
+        checkpoints_release(c, way[i]);
     OK(ft_session_eval(s, tok + BE_PAGE + 20, BE_PAGE - 20, NULL, &rig_err));
     put(c, s); /* two full pages */
     uint64_t three = stats_of(c).bytes;

@@ -324,6 +324,14 @@ static void test_reuse_goes_on_behind_an_answer(void **state)
     assert_int_equal(n_known, n - 12 - 1);
     OK(ft_session_eval(p.s, tok + n_known, n - n_known, NULL, &rig_err));
     expect_as_read(p.s, p.plain, tok, n);
+    OK(ft_session_checkpoint(p.s, &rig_err));
+    rig_output out = {0};
+    ft_generate_params g = rig_params(&out, 4, 0, 0);
+    g.ignore_eos = true;
+    rig_generate(p.s, tok, 3,
+                 &g); /* leaves one waiting, which the state gone back to knows nothing of */
+    assert_int_equal(read_text(p.s, tok, n + 1, NULL), n);
+    expect_as_read(p.s, p.plain, tok, n + 1);
     close_pair(&p);
 }
 
