@@ -36,6 +36,7 @@ struct ft_session {
     sample_ctx *sampler;
     sample_dist dist;
     int32_t pending; /* made by generate, not evaluated yet; -1: none */
+    bool inexact;    /* ft_session_shift was used since it was last empty */
     atomic_bool cancel;
 
     drafter *drafter; /* owned; NULL: none */

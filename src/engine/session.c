@@ -166,6 +166,7 @@ void ft_session_reset(ft_session *s)
     if (s->drafter)
         draft_reset(s->drafter);
     s->pending = -1;
+    s->inexact = false;
 }
 
 int ft_session_n_past(const ft_session *s)
