@@ -98,9 +98,8 @@ static ft_status create_drafter(ft_session *s, const resolved *r, ft_error *err)
     adapt_params ap = adapt_params_default();
     adapt_init(&s->adapt, &ap);
     s->hidden = mem_calloc((size_t)hidden_rows(r), width * sizeof *s->hidden);
-    s->rows = mem_calloc(SESSION_WINDOW + 1, vocab * sizeof *s->rows);
-    if (!s->hidden || !s->rows)
-        return err_set(err, FT_NOMEM, "session: rows of a round");
+    if (!s->hidden)
+        return err_set(err, FT_NOMEM, "session: hidden rows");
     return sample_dist_init(&s->q, (int)vocab, err);
 }
 
@@ -114,7 +113,8 @@ static ft_status create_parts(ft_session *s, const resolved *r, ft_error *err)
     TRY(arena_init(&s->scratch, scratch_bytes(m, r), "session: scratch", err));
     s->n_chunk = r->n_chunk;
     s->logits = mem_calloc((size_t)m->m->h.n_vocab, sizeof *s->logits);
-    if (!s->logits)
+    s->rows = mem_calloc(SESSION_WINDOW + 1, (size_t)m->m->h.n_vocab * sizeof *s->rows);
+    if (!s->logits || !s->rows)
         return err_set(err, FT_NOMEM, "session: logits");
     TRY(sample_ctx_create(&s->sampler, m->m->h.n_vocab, err));
     TRY(sample_dist_init(&s->dist, m->m->h.n_vocab, err));
