@@ -166,6 +166,16 @@ void be_store_cells(backend *be, const be_cells *c, int first, const float *rows
 /* Decode them to rows of n values. */
 void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n);
 
+/* How keys are rotated: the first n_rot of the d values of each head (be_norm_rope, be_rope_table). */
+typedef struct {
+    int n_head, d, n_rot;
+    double base;
+} be_rotary;
+/* Cells dst .. dst + n - 1 become what cells src, src + 1, ... were; dst < src, per_page is BE_PAGE. r: they
+ * are keys, which are decoded, turned by dst - src positions (angles in double) and encoded again; NULL:
+ * bytes are moved. */
+void be_move_cells(backend *be, const be_cells *c, int dst, int src, int n, const be_rotary *r);
+
 /* What one row attends to. */
 typedef struct {
     const be_kv *kv;

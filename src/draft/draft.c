@@ -318,6 +318,45 @@ void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
     d->n_hid = 1;
 }
 
+/* Make room at the new places of the cells that move; false: there is none. */
+static bool reserve_moved(drafter *d, const cells_range *r, int n_range, int first)
+{
+    for (int i = 0; i < n_range; i++)
+        if (r[i].first >= first && draft_reserve(d, r[i].first, r[i].n, NULL) != FT_OK)
+            return false;
+    return true;
+}
+
+void draft_shift(drafter *d, int first, int n)
+{
+    assert(d->n_hid <= 1 && n > 0); /* settled */
+    draft_end(d);
+    cells after = d->cells;
+    cells_shift(&after, first, n);
+    cells_range r[2];
+    int n_range = cells_ranges(&after, r);
+    const model_hparams *h = &d->m->h;
+    be_rotary rot = {
+        .n_head = h->n_head_kv, .d = h->d_head, .n_rot = h->n_rot, .base = h->rope_base};
+    if (!reserve_moved(d, r, n_range, first)) {
+        n_range = 0;
+        after = d->cells;
+        cells_truncate(&after, first > 0 ? first - 1 : 0);
+    }
+    for (int i = 0; i < n_range; i++) { /* a range lies wholly before first or behind it */
+        if (r[i].first < first)
+            continue;
+        be_move_cells(d->be, &d->kv.k, r[i].first, r[i].first + n, r[i].n, &rot);
+        be_move_cells(d->be, &d->kv.v, r[i].first, r[i].first + n, r[i].n, NULL);
+    }
+    d->cells = after;
+    pages_truncate(&d->pages, cells_end(&d->cells));
+    if (d->n_hid > 0 && d->hid_first >= first + n)
+        d->hid_first -= n;
+    else
+        d->n_hid = 0; /* its token is gone */
+}
+
 static void hash_cells(XXH3_state_t *h, const be_cells *c, cells_range r)
 {
     for (int i = r.first, run; i < r.first + r.n; i += run) {

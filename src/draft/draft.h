@@ -89,6 +89,9 @@ size_t draft_rows_scratch(const drafter *d, int n);
 
 /* Encode all that waits but the last row, so that what is kept depends on the text alone. */
 void draft_settle(drafter *d, arena *scratch, const int32_t *tok);
+/* The tokens first .. first + n - 1 were dropped, and those behind them have moved down by n: cells of pairs
+ * that are still there move too, others become unreadable (cells_shift). Settle first. */
+void draft_shift(drafter *d, int first, int n);
 /* Digest of all that a later draft could read. Settle first. */
 uint64_t draft_digest(const drafter *d);
 

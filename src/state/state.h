@@ -87,6 +87,10 @@ ft_status seq_begin(seq *s, const int32_t *tok, int n_row, int n_commit, ft_erro
 void seq_end(seq *s, int n_row, int n_commit);
 /* Keep the first n of the n_spec rows, drop the others. 0 <= n <= n_spec. */
 void seq_accept(seq *s, int n);
+/* Drop the tokens first .. first + n - 1, all committed; those behind them move down by n, their keys turned
+ * (r) to the new positions. Recurrent parts and histories stay as they are. Pooled indexer keys from first
+ * on are NOT made again here (layer_pool_index). Errors: DEVICE when broken, NOMEM; s is unchanged. */
+ft_status seq_shift(seq *s, const be_rotary *r, int first, int n, ft_error *err) MUST_CHECK;
 /* Apply what is pending, so that the memory holds the committed state and nothing else. */
 void seq_settle(seq *s);
 /* 64-bit digest of the committed state: equal for two seqs exactly when every bit that a later row

@@ -90,28 +90,3 @@ size_t be_act_bytes(int n_row, int n_col)
 {
     return n_col % 32 ? 1 : (size_t)n_row * kern_q8_row_bytes(n_col);
 }
-
-size_t be_cell_bytes(dtype type, int n)
-{
-    return dtype_row_bytes(type, (size_t)n);
-}
-
-void be_store_cells(backend *be, const be_cells *c, int first, const float *rows, int n_row, int n)
-{
-    (void)be;
-    for (int i = 0; i < n_row; i++) {
-        bool ok = kern_encode((int)c->type, be_cell(c, first + i), rows + (size_t)i * (size_t)n,
-                              (size_t)n);
-        (void)ok; /* the state's types all have an encoder */
-    }
-}
-
-void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n)
-{
-    (void)be;
-    for (int i = 0; i < n_row; i++) {
-        bool ok = kern_decode((int)c->type, rows + (size_t)i * (size_t)n, be_cell(c, first + i),
-                              (size_t)n);
-        (void)ok; /* a type of the state */
-    }
-}
