@@ -227,7 +227,8 @@ typedef struct {
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
 
-/* Bytes that ft_session_create would reserve. Errors as there. */
+/* Bytes that a session takes with a full context. Memory for cells grows with the text; all else is taken by
+ * ft_session_create. Errors as there. */
 FT_API ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t *n_bytes,
                                  ft_error *err) FT_CHECK;
 /* p NULL: the defaults. m is borrowed. Errors: ARG (names the field), NOMEM (says how much). */
@@ -483,6 +484,9 @@ typedef struct {
      * accepted; what stands behind a rejected one is drafted, and not verified. */
     uint64_t verified_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     uint64_t steps; /* draft steps run */
+    uint64_t
+        failed; /* times that memory for the drafter's cells was wanting: a round without drafts, or
+                      * drafts that know less of the text */
     double draft_seconds, verify_seconds;
     uint64_t step_bytes; /* that one draft step has to read: weights and cells */
     size_t state_bytes;  /* of the drafter */

@@ -14,8 +14,9 @@ struct drafter {
     const model *m; /* borrowed */
     draft_params p;
     int width;
-    be_kv kv;
-    size_t kv_bytes;
+    be_kv kv;    /* in pages */
+    pages pages; /* those that hold cells which were written, and their neighbours */
+    uint64_t n_failed;
     cells cells;
     /* Waiting rows (invariant 2). */
     float *hid; /* [n_window + 1][width], device: of cells hid_first, hid_first + 1, ... */
@@ -46,6 +47,19 @@ static bool take(backend *be, void *out, size_t n)
     return p != NULL;
 }
 
+/* Cells of n_val values of K and as many of V. */
+static ft_status create_cells(drafter *d, int n_val)
+{
+    size_t cell_bytes = be_cell_bytes(d->p.kv_type, n_val);
+    size_t half = size_align(BE_PAGE * cell_bytes, MEM_ALIGN);
+    TRY(pages_init(&d->pages, d->be, 2 * half, n_cells(&d->p), NULL));
+    d->kv.k = (be_cells){
+        .page = d->pages.page, .type = d->p.kv_type, .cell_bytes = cell_bytes, .per_page = BE_PAGE};
+    d->kv.v = d->kv.k;
+    d->kv.v.offset = half;
+    return FT_OK;
+}
+
 ft_status draft_create(drafter **out, backend *be, const model *m, const draft_params *p,
                        ft_error *err)
 {
@@ -58,13 +72,10 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
     d->m = m;
     d->p = *p;
     d->width = layer_hidden_width(h);
-    d->kv.type = p->kv_type;
-    d->kv.cell_bytes = be_cell_bytes(p->kv_type, h->n_head_kv * h->d_head);
     d->chain_cell = -1;
     cells_init(&d->cells, p->sink, p->window);
     size_t row = (size_t)d->width * sizeof(float);
-    bool ok = size_mul(&d->kv_bytes, (size_t)n_cells(p), d->kv.cell_bytes) &&
-              take(be, &d->kv.k, d->kv_bytes) && take(be, &d->kv.v, d->kv_bytes) &&
+    bool ok = create_cells(d, h->n_head_kv * h->d_head) == FT_OK &&
               take(be, &d->hid, (size_t)hid_cap(p) * row) && take(be, &d->chain, row) &&
               take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
               take(be, &d->list, (size_t)cells_list_max(&d->cells, n_cells(p)) * sizeof(int32_t));
@@ -81,8 +92,7 @@ void draft_free(drafter *d)
     if (!d)
         return;
     size_t row = (size_t)d->width * sizeof(float);
-    be_release(d->be, d->kv.k, d->kv_bytes);
-    be_release(d->be, d->kv.v, d->kv_bytes);
+    pages_deinit(&d->pages);
     be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
     be_release(d->be, d->chain, row);
     be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
@@ -93,13 +103,15 @@ void draft_free(drafter *d)
 void draft_reset(drafter *d)
 {
     cells_clear(&d->cells);
+    pages_truncate(&d->pages, 0);
     d->n_hid = 0;
     d->chain_cell = -1;
 }
 
 size_t draft_bytes(const drafter *d)
 {
-    return 2 * d->kv_bytes + (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
+    return pages_bytes(&d->pages) +
+           (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
            (size_t)d->p.head->n_row * sizeof(float);
 }
 
@@ -112,6 +124,18 @@ size_t draft_scratch(const model *m, const draft_params *p, int n_row)
 int draft_last_read(const drafter *d)
 {
     return d->n_list;
+}
+
+uint64_t draft_failed(const drafter *d)
+{
+    return d->n_failed;
+}
+
+ft_status draft_reserve(drafter *d, int first, int n, ft_error *err)
+{
+    ft_status st = pages_reserve(&d->pages, first, n, err);
+    d->n_failed += st != FT_OK;
+    return st;
 }
 
 /* ---- Encoding ---------------------------------------------------------------------------------------- */
@@ -142,7 +166,9 @@ static void encode(drafter *d, arena *scratch, const int32_t *next, const float 
                            .head = d->p.head,
                            .logits = d->logits,
                            .hidden_out = d->chain};
+    mem_guard_begin();
     layer_draft(d->be, d->m, d->p.w, scratch, &b);
+    mem_guard_end();
     arena_reset(scratch, mark);
 }
 
@@ -152,13 +178,16 @@ static float *hid_row(const drafter *d, int cell)
 }
 
 /* K and V alone of committed cells [first, first + n), whose rows wait or are in `hidden`, the rows of
- * cells at, at + 1, ...; tok: as draft_observe. */
+ * cells at, at + 1, ...; tok: as draft_observe. Without memory for them they stay unreadable: drafts then
+ * know less of the text. */
 static void encode_committed(drafter *d, arena *scratch, const int32_t *tok, int first, int n,
                              const float *hidden, int at)
 {
     int n_wait = first < at ? at - first : 0;
     if (n_wait > n)
         n_wait = n;
+    if (draft_reserve(d, first, n, NULL) != FT_OK)
+        return;
     if (n_wait > 0)
         encode(d, scratch, tok + first + 1, hid_row(d, first), first, n_wait, false);
     if (n > n_wait) {
@@ -212,7 +241,11 @@ bool draft_ready(const drafter *d, int n_past)
 const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next)
 {
     assert(draft_ready(d, n_past) && d->chain_cell < 0);
-    int n = d->n_hid;
+    int n = d->n_hid, most = n + d->p.n_window; /* cells of what waits, and of the longest chain */
+    if (most > n_cells(&d->p) - d->hid_first)
+        most = n_cells(&d->p) - d->hid_first;
+    if (draft_reserve(d, d->hid_first, most, NULL) != FT_OK)
+        return NULL;
     size_t mark = arena_mark(scratch);
     int32_t *ids = arena_take(scratch, (size_t)n * sizeof *ids);
     assert(ids);
@@ -259,9 +292,10 @@ size_t draft_rows_scratch(const drafter *d, int n)
            arena_cost(rows * (size_t)d->width * sizeof(float));
 }
 
-void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
-                int n, float *logits, layer_stage_fn *stage, void *stage_ctx)
+ft_status draft_rows(drafter *d, arena *scratch, const draft_rows_args *a, ft_error *err)
 {
+    int first = a->first, n = a->n;
+    TRY(draft_reserve(d, first, n, err));
     size_t mark = arena_mark(scratch), rows = (size_t)n;
     size_t list_max = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
     const be_kv **kv = arena_take(scratch, rows * sizeof *kv);
@@ -281,20 +315,21 @@ void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hi
             .kv = &d->kv, .cell = own, .n_cell = cells_readable(&d->cells, first + i, own)};
     }
     layer_draft_batch b = {.n_row = n,
-                           .tok = next,
-                           .hidden = hidden,
+                           .tok = a->next,
+                           .hidden = a->hidden,
                            .cell = cell,
                            .kv = kv,
                            .n_full = n,
                            .full = full,
                            .read = read,
                            .head = d->p.head,
-                           .logits = logits,
+                           .logits = a->logits,
                            .hidden_out = out,
-                           .stage = stage,
-                           .stage_ctx = stage_ctx};
+                           .stage = a->stage,
+                           .stage_ctx = a->stage_ctx};
     layer_draft(d->be, d->m, d->p.w, scratch, &b);
     arena_reset(scratch, mark);
+    return FT_OK;
 }
 
 void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
@@ -309,6 +344,14 @@ void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
     d->n_hid = 1;
 }
 
+static void hash_cells(XXH3_state_t *h, const be_cells *c, int first, int end)
+{
+    for (int i = first, run; i < end; i += run) {
+        run = be_cells_run(c, i, end - i);
+        XXH3_64bits_update(h, be_cell(c, i), (size_t)run * c->cell_bytes);
+    }
+}
+
 uint64_t draft_digest(const drafter *d)
 {
     XXH3_state_t h;
@@ -321,10 +364,8 @@ uint64_t draft_digest(const drafter *d)
     XXH3_64bits_update(&h, d->hid, (size_t)d->n_hid * (size_t)d->width * sizeof(float));
     const int range[2][2] = {{0, d->cells.sink_end}, {d->cells.begin, d->cells.end}};
     for (int i = 0; i < 2; i++) {
-        size_t at = (size_t)range[i][0] * d->kv.cell_bytes;
-        size_t n = (size_t)(range[i][1] - range[i][0]) * d->kv.cell_bytes;
-        XXH3_64bits_update(&h, (const uint8_t *)d->kv.k + at, n);
-        XXH3_64bits_update(&h, (const uint8_t *)d->kv.v + at, n);
+        hash_cells(&h, &d->kv.k, range[i][0], range[i][1]);
+        hash_cells(&h, &d->kv.v, range[i][0], range[i][1]);
     }
     return XXH3_64bits_digest(&h);
 }

@@ -88,7 +88,8 @@ ft_status engine_n_ctx(const ft_model *m, int n_ctx, int *out, ft_error *err) MU
 /* Bytes of working memory of a batch (p as in ft_batch_create). Errors: ARG. */
 ft_status batch_size(const ft_model *m, const ft_batch_params *p, size_t *n_bytes,
                      ft_error *err) MUST_CHECK;
-/* One forward call, without allocation. Rows of logits and hidden go where b says. */
+/* One forward call; pages for its cells are reserved before, the call itself allocates nothing. Rows of
+ * logits and hidden go where b says. Errors: as layer_forward, and NOMEM; no state has changed. */
 ft_status batch_forward(ft_batch *batch, const layer_batch *b, ft_error *err) MUST_CHECK;
 
 /* ---- Sessions (session.c) ---- */

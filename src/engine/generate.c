@@ -260,6 +260,7 @@ ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t 
         return st;
     }
     prepare_adapt(s, p);
+    g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     atomic_store(&s->cancel, false);
     s->generation = g;
     *out = g;
@@ -273,7 +274,7 @@ ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error
     ft_session *s = g->s;
     if (g->state == FT_GENERATION_PROMPT || g->state == FT_GENERATION_DECODE)
         g->stats.finish = FT_FINISH_CANCELLED;
-    g->stats.state_bytes = s->state->n_bytes;
+    g->stats.state_bytes = seq_bytes(s->state);
     g->stats.scratch_bytes = s->batch->scratch.size;
     round_draft_stats(g);
     s->drafted += g->stats.draft.drafted;

@@ -40,6 +40,7 @@ struct ft_generation {
     sample_bias *bias;        /* owned: what both point to */
     sample_dist *q;      /* [FT_DRAFT_MAX] owned: kept by rules that compare with it; else NULL */
     sample_dist *rows_p; /* [FT_DRAFT_MAX + 1] owned: for the rule that sees all rows first */
+    uint64_t n_failed;   /* of the drafter, before */
 
     /* Text. */
     detok text;

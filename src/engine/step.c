@@ -59,6 +59,25 @@ static void share_rows(parts *p, int n_chunk)
     }
 }
 
+/* Memory for the rows' cells. Who gets none fails alone. */
+static void reserve(parts *p)
+{
+    ft_generation **list[] = {p->read, p->round};
+    int *count[] = {&p->n_read, &p->n_round};
+    for (int k = 0; k < 2; k++) {
+        int n = 0;
+        for (int i = 0; i < *count[k]; i++) {
+            ft_generation *g = list[k][i];
+            ft_error err = {0};
+            if (g->n_row > 0 && seq_reserve(g->s->state, g->n_row, &err) != FT_OK)
+                generate_fail(g, &err);
+            else
+                list[k][n++] = g;
+        }
+        *count[k] = n;
+    }
+}
+
 /* Append the rows of one generation to the batch; tok: where they go. */
 static void add_rows(ft_batch *b, layer_batch *lb, ft_generation *g, int n_row, int n_commit,
                      int n_want)
@@ -131,6 +150,7 @@ ft_status ft_batch_step(ft_batch *b, ft_generation *const *g, int n, ft_error *e
         p.round[i]->alone = p.n_round == 1 && p.n_read == 0;
     if (p.n_round > 0)
         round_prepare(p.round, p.n_round);
+    reserve(&p);
     layer_batch lb = {
         .tok = b->tok, .seg = b->seg, .want = b->want, .logits = b->logits, .hidden = b->hidden};
     int row = 0;

@@ -17,7 +17,7 @@ size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread
         return n;
     return n + take_cost(n_row, h->n_idx_head * h->d_idx) + take_cost(n_row, h->d_idx) +
            take_cost(n_thread, n_block) + take_cost(n_row, 2 * h->idx_top_k) + take_cost(n_row, 1) +
-           arena_cost((size_t)n_row * sizeof(float *));
+           arena_cost((size_t)n_row * sizeof(be_cells *));
 }
 
 void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v)
@@ -53,10 +53,8 @@ static void store_kv(run *r, const model_attn *w, be_act *x)
         const layer_seg *g = &r->b->seg[i];
         const be_kv *kv = &g->s->layer[r->i_layer].kv;
         size_t at = (size_t)row * (size_t)n_kv;
-        be_store_cells(r->be, kv->k, kv->type, kv->cell_bytes, g->s->n_past, k + at, g->n_row,
-                       n_kv);
-        be_store_cells(r->be, kv->v, kv->type, kv->cell_bytes, g->s->n_past, v + at, g->n_row,
-                       n_kv);
+        be_store_cells(r->be, &kv->k, g->s->n_past, k + at, g->n_row, n_kv);
+        be_store_cells(r->be, &kv->v, g->s->n_past, v + at, g->n_row, n_kv);
     }
 }
 
@@ -68,13 +66,11 @@ static void store_index(run *r, const model_attn *w, be_act *x)
     be_matmul(r->be, raw, (size_t)h->d_idx, &w->idx_k, x);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row) {
         const layer_seg *g = &r->b->seg[i];
-        seq_layer *l = &g->s->layer[r->i_layer];
-        be_store_cells(r->be, l->idx_raw, g->s->idx_type, l->idx_cell_bytes, g->s->n_past,
-                       raw + (size_t)row * (size_t)h->d_idx, g->n_row, h->d_idx);
-        be_qsa_pool_args a = {.raw = l->idx_raw,
-                              .raw_type = g->s->idx_type,
-                              .raw_cell_bytes = l->idx_cell_bytes,
-                              .pool = l->idx_pool,
+        const seq_layer *l = &g->s->layer[r->i_layer];
+        be_store_cells(r->be, &l->idx_raw, g->s->n_past, raw + (size_t)row * (size_t)h->d_idx,
+                       g->n_row, h->d_idx);
+        be_qsa_pool_args a = {.raw = &l->idx_raw,
+                              .pool = &l->idx_pool,
                               .ratio = w->ratio,
                               .d = h->d_idx,
                               .n_rot = h->n_rot,
@@ -98,7 +94,7 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
     int last = 0;
     for (int t = 0; t < n; t++)
         last = r->pos[t] > last ? r->pos[t] : last;
-    const float **pool = arena_take(r->a, (size_t)n * sizeof *pool);
+    const be_cells **pool = arena_take(r->a, (size_t)n * sizeof *pool);
     int32_t *cell = run_take_int(r, n, h->idx_top_k + w->ratio), *n_cell = run_take_int(r, n, 1);
     be_qsa_args a = {.q = q,
                      .pool = pool,
@@ -114,7 +110,7 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
     a.score = run_take(r, backend_n_thread(r->be), a.max_block);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row)
         for (int t = 0; t < r->b->seg[i].n_row; t++)
-            pool[row + t] = r->b->seg[i].s->layer[r->i_layer].idx_pool;
+            pool[row + t] = &r->b->seg[i].s->layer[r->i_layer].idx_pool;
     be_qsa_select(r->be, &a);
     int stride = h->idx_top_k + w->ratio;
     for (int t = 0; t < n; t++) {

@@ -96,13 +96,12 @@ size_t be_cell_bytes(dtype type, int n)
     return dtype_row_bytes(type, (size_t)n);
 }
 
-void be_store_cells(backend *be, void *base, dtype type, size_t cell_bytes, int first,
-                    const float *rows, int n_row, int n)
+void be_store_cells(backend *be, const be_cells *c, int first, const float *rows, int n_row, int n)
 {
     (void)be;
     for (int i = 0; i < n_row; i++) {
-        uint8_t *cell = (uint8_t *)base + (size_t)(first + i) * cell_bytes;
-        bool ok = kern_encode((int)type, cell, rows + (size_t)i * (size_t)n, (size_t)n);
+        bool ok = kern_encode((int)c->type, be_cell(c, first + i), rows + (size_t)i * (size_t)n,
+                              (size_t)n);
         (void)ok; /* the state's types all have an encoder */
     }
 }
