@@ -163,6 +163,9 @@ size_t be_cell_bytes(dtype type, int n);
 /* Store rows of n values as cells first .. first + n_row - 1, whose pages are there. */
 void be_store_cells(backend *be, const be_cells *c, int first, const float *rows, int n_row, int n);
 
+/* Decode them to rows of n values. */
+void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n);
+
 /* What one row attends to. */
 typedef struct {
     const be_kv *kv;

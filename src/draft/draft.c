@@ -1,44 +1,13 @@
 /* draft.c - see draft.h. */
-#include "draft/draft.h"
-
 #include <assert.h>
 #include <string.h>
+
+#include "draft/drafter.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/mem.h"
-
-struct drafter {
-    backend *be;    /* borrowed */
-    const model *m; /* borrowed */
-    draft_params p;
-    int width;
-    be_kv kv;    /* in pages */
-    pages pages; /* those that hold cells which were written, and their neighbours */
-    uint64_t n_failed;
-    cells cells;
-    /* Waiting rows (invariant 2). */
-    float *hid; /* [n_window + 1][width], device: of cells hid_first, hid_first + 1, ... */
-    int hid_first, n_hid;
-    /* The chain. */
-    int chain_cell; /* of the last step; -1: none */
-    float *chain;   /* [width], hidden row of the last step, device */
-    float *logits;  /* [head rows], device */
-    int32_t *list;  /* [max list], device */
-    int n_list;
-};
-
-static int hid_cap(const draft_params *p)
-{
-    return p->n_window + 1;
-}
-
-/* Cells of the memory: a chain runs past the end of the context. */
-static int n_cells(const draft_params *p)
-{
-    return p->n_ctx + p->n_window;
-}
 
 static bool take(backend *be, void *out, size_t n)
 {
@@ -47,12 +16,12 @@ static bool take(backend *be, void *out, size_t n)
     return p != NULL;
 }
 
-/* Cells of n_val values of K and as many of V. */
-static ft_status create_cells(drafter *d, int n_val)
+/* K and V of a cell in the same page. */
+static ft_status create_cells(drafter *d)
 {
-    size_t cell_bytes = be_cell_bytes(d->p.kv_type, n_val);
+    size_t cell_bytes = be_cell_bytes(d->p.kv_type, drafter_values(d));
     size_t half = size_align(BE_PAGE * cell_bytes, MEM_ALIGN);
-    TRY(pages_init(&d->pages, d->be, 2 * half, n_cells(&d->p), NULL));
+    TRY(pages_init(&d->pages, d->be, 2 * half, drafter_cells(&d->p), NULL));
     d->kv.k = (be_cells){
         .page = d->pages.page, .type = d->p.kv_type, .cell_bytes = cell_bytes, .per_page = BE_PAGE};
     d->kv.v = d->kv.k;
@@ -67,18 +36,17 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
     drafter *d = mem_zalloc(sizeof *d);
     if (!d)
         return err_set(err, FT_NOMEM, "drafter");
-    const model_hparams *h = &m->h;
     d->be = be;
     d->m = m;
     d->p = *p;
-    d->width = layer_hidden_width(h);
+    d->width = layer_hidden_width(&m->h);
     d->chain_cell = -1;
     cells_init(&d->cells, p->sink, p->window);
     size_t row = (size_t)d->width * sizeof(float);
-    bool ok = create_cells(d, h->n_head_kv * h->d_head) == FT_OK &&
-              take(be, &d->hid, (size_t)hid_cap(p) * row) && take(be, &d->chain, row) &&
-              take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
-              take(be, &d->list, (size_t)cells_list_max(&d->cells, n_cells(p)) * sizeof(int32_t));
+    bool ok =
+        create_cells(d) == FT_OK && take(be, &d->hid, (size_t)hid_cap(p) * row) &&
+        take(be, &d->chain, row) && take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
+        take(be, &d->list, (size_t)cells_list_max(&d->cells, drafter_cells(p)) * sizeof(int32_t));
     if (!ok) {
         draft_free(d);
         return err_set(err, FT_NOMEM, "drafter: cells for %d tokens", p->n_ctx);
@@ -96,7 +64,8 @@ void draft_free(drafter *d)
     be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
     be_release(d->be, d->chain, row);
     be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
-    be_release(d->be, d->list, (size_t)cells_list_max(&d->cells, n_cells(&d->p)) * sizeof(int32_t));
+    be_release(d->be, d->list,
+               (size_t)cells_list_max(&d->cells, drafter_cells(&d->p)) * sizeof(int32_t));
     mem_free(d);
 }
 
@@ -106,6 +75,11 @@ void draft_reset(drafter *d)
     pages_truncate(&d->pages, 0);
     d->n_hid = 0;
     d->chain_cell = -1;
+}
+
+const draft_params *draft_get_params(const drafter *d)
+{
+    return &d->p;
 }
 
 size_t draft_bytes(const drafter *d)
@@ -242,8 +216,8 @@ const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_p
 {
     assert(draft_ready(d, n_past) && d->chain_cell < 0);
     int n = d->n_hid, most = n + d->p.n_window; /* cells of what waits, and of the longest chain */
-    if (most > n_cells(&d->p) - d->hid_first)
-        most = n_cells(&d->p) - d->hid_first;
+    if (most > drafter_cells(&d->p) - d->hid_first)
+        most = drafter_cells(&d->p) - d->hid_first;
     if (draft_reserve(d, d->hid_first, most, NULL) != FT_OK)
         return NULL;
     size_t mark = arena_mark(scratch);
@@ -285,7 +259,7 @@ const float *draft_hidden(const drafter *d)
 
 size_t draft_rows_scratch(const drafter *d, int n)
 {
-    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
+    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, drafter_cells(&d->p));
     return layer_draft_scratch(d->m, n, n) + arena_cost(rows * sizeof(be_kv *)) +
            2 * arena_cost(rows * sizeof(int32_t)) + arena_cost(rows * sizeof(be_attn_row)) +
            arena_cost(rows * list * sizeof(int32_t)) +
@@ -297,7 +271,7 @@ ft_status draft_rows(drafter *d, arena *scratch, const draft_rows_args *a, ft_er
     int first = a->first, n = a->n;
     TRY(draft_reserve(d, first, n, err));
     size_t mark = arena_mark(scratch), rows = (size_t)n;
-    size_t list_max = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
+    size_t list_max = (size_t)cells_list_max(&d->cells, drafter_cells(&d->p));
     const be_kv **kv = arena_take(scratch, rows * sizeof *kv);
     int32_t *cell = arena_take(scratch, rows * sizeof *cell);
     int32_t *full = arena_take(scratch, rows * sizeof *full);
@@ -344,10 +318,10 @@ void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
     d->n_hid = 1;
 }
 
-static void hash_cells(XXH3_state_t *h, const be_cells *c, int first, int end)
+static void hash_cells(XXH3_state_t *h, const be_cells *c, cells_range r)
 {
-    for (int i = first, run; i < end; i += run) {
-        run = be_cells_run(c, i, end - i);
+    for (int i = r.first, run; i < r.first + r.n; i += run) {
+        run = be_cells_run(c, i, r.first + r.n - i);
         XXH3_64bits_update(h, be_cell(c, i), (size_t)run * c->cell_bytes);
     }
 }
@@ -362,10 +336,11 @@ uint64_t draft_digest(const drafter *d)
     if (d->n_hid)
         XXH3_64bits_update(&h, &d->hid_first, sizeof d->hid_first);
     XXH3_64bits_update(&h, d->hid, (size_t)d->n_hid * (size_t)d->width * sizeof(float));
-    const int range[2][2] = {{0, d->cells.sink_end}, {d->cells.begin, d->cells.end}};
-    for (int i = 0; i < 2; i++) {
-        hash_cells(&h, &d->kv.k, range[i][0], range[i][1]);
-        hash_cells(&h, &d->kv.v, range[i][0], range[i][1]);
+    cells_range range[2];
+    int n_range = cells_ranges(&d->cells, range);
+    for (int i = 0; i < n_range; i++) {
+        hash_cells(&h, &d->kv.k, range[i]);
+        hash_cells(&h, &d->kv.v, range[i]);
     }
     return XXH3_64bits_digest(&h);
 }

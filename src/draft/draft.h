@@ -44,6 +44,8 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
                        ft_error *err) MUST_CHECK;
 void draft_free(drafter *d); /* NULL is allowed */
 void draft_reset(drafter *d);
+/* As given to draft_create. */
+const draft_params *draft_get_params(const drafter *d);
 size_t draft_bytes(const drafter *d);    /* device memory, now */
 uint64_t draft_failed(const drafter *d); /* times that memory for cells was wanting */
 /* Make cells first .. first + n - 1 writable. The functions below do it for what they write. Errors: NOMEM;

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "draft/draft.h"
+#include "engine/checkpoints.h"
 #include "gguf/gguf.h"
 #include "layer/layer.h"
 #include "model/model.h"
@@ -23,6 +24,8 @@ struct ft_model {
     draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
     draft_vocab *vocab;         /* owned: the tokens that may be drafted; NULL: all */
     char no_vocab_reason[200];
+    checkpoints *checkpoints;                        /* owned */
+    _Atomic uint64_t fingerprint, draft_fingerprint; /* fingerprint.h; 0: not computed yet */
     char name[128];
     double load_seconds;
 };

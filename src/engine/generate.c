@@ -262,6 +262,7 @@ ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t 
     prepare_adapt(s, p);
     g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     atomic_store(&s->cancel, false);
+    g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     s->generation = g;
     *out = g;
     return FT_OK;

@@ -80,6 +80,10 @@ static void draft_one(ft_generation *g)
     arena *scratch = &s->batch->scratch;
     const float *row = n == 0 ? draft_begin(s->drafter, scratch, s->state->tok, n_past, s->pending)
                               : draft_next(s->drafter, scratch, g->draft[n - 1]);
+    if (!row) { /* counted by the drafter */
+        g->drafting = false;
+        return;
+    }
     sample_dist *q = g->q ? &g->q[n] : &s->q;
     g->stats.draft.steps += row != NULL;
     g->drafting = row && propose(g, row, n, q); /* no memory for cells: counted by the drafter */

@@ -205,6 +205,7 @@ void ft_session_get_info(const ft_session *s, ft_session_info *out)
                              .n_token = s->state->n_past + (s->pending >= 0),
                              .state_bytes =
                                  seq_bytes(s->state) + (s->drafter ? draft_bytes(s->drafter) : 0),
+                             .shared_bytes = pages_shared_bytes(&s->state->pages),
                              .scratch_bytes = s->batch->scratch.size,
                              .inexact = s->inexact,
                              .drafted = s->drafted,

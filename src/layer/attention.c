@@ -58,6 +58,30 @@ static void store_kv(run *r, const model_attn *w, be_act *x)
     }
 }
 
+/* The pooled keys of a layer, from its raw ones. */
+static be_qsa_pool_args pool_args(const model_hparams *h, const model_attn *w, const seq_layer *l)
+{
+    return (be_qsa_pool_args){.raw = &l->idx_raw,
+                              .pool = &l->idx_pool,
+                              .ratio = w->ratio,
+                              .d = h->d_idx,
+                              .n_rot = h->n_rot,
+                              .rope_base = h->rope_base,
+                              .w = w->idx_k_norm,
+                              .eps = h->eps};
+}
+
+void layer_pool_index(backend *be, const model *m, seq *s, int first)
+{
+    for (int i = 0; i < m->h.n_layer; i++) {
+        const model_attn *w = &m->layer[i].attn;
+        if (!m->layer[i].is_attn || w->ratio == 0)
+            continue;
+        be_qsa_pool_args a = pool_args(&m->h, w, &s->layer[i]);
+        be_qsa_pool(be, &a, first / w->ratio, s->n_past / w->ratio);
+    }
+}
+
 /* Append the rows' raw indexer keys and pool the blocks that they complete. */
 static void store_index(run *r, const model_attn *w, be_act *x)
 {
@@ -69,14 +93,7 @@ static void store_index(run *r, const model_attn *w, be_act *x)
         const seq_layer *l = &g->s->layer[r->i_layer];
         be_store_cells(r->be, &l->idx_raw, g->s->n_past, raw + (size_t)row * (size_t)h->d_idx,
                        g->n_row, h->d_idx);
-        be_qsa_pool_args a = {.raw = &l->idx_raw,
-                              .pool = &l->idx_pool,
-                              .ratio = w->ratio,
-                              .d = h->d_idx,
-                              .n_rot = h->n_rot,
-                              .rope_base = h->rope_base,
-                              .w = w->idx_k_norm,
-                              .eps = h->eps};
+        be_qsa_pool_args a = pool_args(h, w, l);
         be_qsa_pool(r->be, &a, g->s->n_past / w->ratio, (g->s->n_past + g->n_row) / w->ratio);
     }
 }

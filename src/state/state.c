@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "state/parts.h"
 
 enum { MAX_CTX = 1 << 24, MAX_WINDOW = 64 };
 
@@ -42,7 +43,7 @@ static bool layer_sizes(const seq_shape *s, const seq_layer_shape *l, layer_byte
                 sizeof(float));
 }
 
-static dtype idx_type_of(dtype kv_type)
+dtype seq_idx_type(dtype kv_type)
 {
     return kv_type == DTYPE_F32 ? DTYPE_F32 : DTYPE_F16;
 }
@@ -69,7 +70,7 @@ static bool place_layer(const seq_shape *s, const seq_layer_shape *shape, seq_la
     l->kind = shape->kind;
     if (shape->kind != SEQ_ATTN)
         return true;
-    dtype idx_type = idx_type_of(s->kv_type);
+    dtype idx_type = seq_idx_type(s->kv_type);
     if (!place(&l->kv.k, s->kv_type, shape->n_kv, BE_PAGE, n_bytes) ||
         !place(&l->kv.v, s->kv_type, shape->n_kv, BE_PAGE, n_bytes))
         return false;
@@ -114,6 +115,33 @@ bool seq_size(const seq_shape *s, size_t *n_bytes)
     }
     *n_bytes = total;
     return true;
+}
+
+/* ---- The recurrent part --------------------------------------------------------------------------- */
+
+int part_count(const seq_shape *s)
+{
+    return 2 * s->n_layer + 1;
+}
+
+size_t part_bytes(const seq_shape *s, int i)
+{
+    if (i == 2 * s->n_layer)
+        return s->ple_layer < 0 ? 0 : (size_t)s->ple_rows * (size_t)s->ple_width * sizeof(float);
+    const seq_layer_shape *l = &s->layer[i / 2];
+    size_t d = (size_t)l->d;
+    if (l->kind != SEQ_GDN)
+        return 0;
+    return (i % 2 == 0 ? (size_t)l->n_val * d * d
+                       : (size_t)(l->n_conv - 1) * (size_t)conv_channels(l)) *
+           sizeof(float);
+}
+
+float *part_of(const seq *s, int i)
+{
+    if (i == 2 * s->shape.n_layer)
+        return s->ple_conv;
+    return i % 2 == 0 ? s->layer[i / 2].gdn : s->layer[i / 2].conv;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------------- */
@@ -347,23 +375,16 @@ uint64_t seq_digest(seq *s)
     for (int i = 0; i < s->shape.n_layer; i++) {
         const seq_layer_shape *shape = &s->shape.layer[i];
         const seq_layer *l = &s->layer[i];
-        if (shape->kind == SEQ_ATTN) {
-            hash_cells(&h, &l->kv.k, s->n_past);
-            hash_cells(&h, &l->kv.v, s->n_past);
-            if (shape->ratio) {
-                hash_cells(&h, &l->idx_raw, s->n_past);
-                hash_cells(&h, &l->idx_pool, s->n_past / shape->ratio);
-            }
+        if (shape->kind != SEQ_ATTN)
             continue;
-        }
-        size_t d = (size_t)shape->d;
-        XXH3_64bits_update(&h, l->gdn, (size_t)shape->n_val * d * d * sizeof(float));
-        XXH3_64bits_update(&h, l->conv,
-                           (size_t)(shape->n_conv - 1) * (size_t)conv_channels(shape) *
-                               sizeof(float));
+        hash_cells(&h, &l->kv.k, s->n_past);
+        hash_cells(&h, &l->kv.v, s->n_past);
+        if (shape->ratio == 0)
+            continue;
+        hash_cells(&h, &l->idx_raw, s->n_past);
+        hash_cells(&h, &l->idx_pool, s->n_past / shape->ratio);
     }
-    if (s->ple_conv)
-        XXH3_64bits_update(&h, s->ple_conv,
-                           (size_t)s->shape.ple_rows * (size_t)s->shape.ple_width * sizeof(float));
+    for (int i = 0; i < part_count(&s->shape); i++)
+        XXH3_64bits_update(&h, part_of(s, i), part_bytes(&s->shape, i));
     return XXH3_64bits_digest(&h);
 }

@@ -325,7 +325,8 @@ static void test_session_size_is_what_a_full_context_takes(void **state)
             ft_generate_params gp = rig_params(&out, 2, 0, 0);
             rig_generate(s, (int32_t[]){1, 2, 3}, 3, &gp);
             assert_int_equal(n, out.stats.state_bytes + out.stats.scratch_bytes); /* one page */
-            assert_true(s->batch->scratch.peak <= s->batch->scratch.size && s->batch->scratch.used == 0);
+            assert_true(s->batch->scratch.peak <= s->batch->scratch.size &&
+                        s->batch->scratch.used == 0);
             if (k < 3) {
                 assert_true(n < last); /* f32 > f16 > q8_0 */
                 last = n;

@@ -105,3 +105,13 @@ void be_store_cells(backend *be, const be_cells *c, int first, const float *rows
         (void)ok; /* the state's types all have an encoder */
     }
 }
+
+void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n)
+{
+    (void)be;
+    for (int i = 0; i < n_row; i++) {
+        bool ok = kern_decode((int)c->type, rows + (size_t)i * (size_t)n, be_cell(c, first + i),
+                              (size_t)n);
+        (void)ok; /* a type of the state */
+    }
+}
