@@ -90,7 +90,7 @@ static void end_turn(renderer *r)
 
 /* ---- Reading messages ------------------------------------------------------------------------- */
 
-/* "chat: messages[3]what": refuse the message in hand. */
+/* "messages[3]what": refuse the message in hand. */
 static ft_status refuse(const renderer *r, const char *what, ...) PRINTF_LIKE(2, 3);
 static ft_status refuse(const renderer *r, const char *what, ...)
 {
@@ -99,7 +99,7 @@ static ft_status refuse(const renderer *r, const char *what, ...)
     va_start(ap, what);
     vsnprintf(text, sizeof text, what, ap);
     va_end(ap);
-    return err_set(r->err, FT_FORMAT, "chat: messages[%d]%s", r->i, text);
+    return err_set(r->err, FT_FORMAT, "messages[%d]%s", r->i, text);
 }
 
 /* A string of unknown length for a message: at most 40 bytes of it. */
@@ -180,7 +180,7 @@ static ft_status put_tools(renderer *r, const jdoc_node *tools)
     int k = 0;
     for (const jdoc_node *t = jdoc_first(r->d, tools); t; t = jdoc_next(r->d, t), k++) {
         if (!jdoc_is(t, JDOC_OBJECT))
-            return err_set(r->err, FT_FORMAT, "chat: tools[%d]: %s, want an object", k,
+            return err_set(r->err, FT_FORMAT, "tools[%d]: %s, want an object", k,
                            jdoc_kind_name(t));
         put_form(r, "\n");
         jdoc_print(r->d, t, &r->out->text);
@@ -249,7 +249,7 @@ static ft_status put_arguments(renderer *r, const jdoc_node *v, int k)
     jdoc inner;
     ft_status st = jdoc_parse(&inner, s.s, s.len, r->err);
     if (st != FT_OK)
-        return err_prefix(r->err, st, "chat: messages[%d].tool_calls[%d].arguments", r->i, k);
+        return err_prefix(r->err, st, "messages[%d].tool_calls[%d].arguments", r->i, k);
     if (jdoc_is(jdoc_root(&inner), JDOC_OBJECT))
         put_parameters(r, &inner, jdoc_root(&inner));
     else
@@ -384,11 +384,11 @@ static ft_status check_roles(renderer *r, const jdoc_node *messages)
             r->last_question = r->i;
     }
     if (r->i == 0)
-        return err_set(r->err, FT_FORMAT, "chat: messages: empty, want at least one");
+        return err_set(r->err, FT_FORMAT, "messages: empty, want at least one");
     if (r->last_question < 0)
-        return err_set(
-            r->err, FT_FORMAT,
-            "chat: messages: none of %d asks, want a user message that is no tool answer", r->i);
+        return err_set(r->err, FT_FORMAT,
+                       "messages: none of %d asks, want a user message that is no tool answer",
+                       r->i);
     return FT_OK;
 }
 
@@ -429,8 +429,7 @@ static ft_status read_flag(const renderer *r, const char *name, bool dflt, bool 
     const jdoc_node *v = jdoc_get(r->d, jdoc_root(r->d), name);
     *out = v ? jdoc_is(v, JDOC_TRUE) : dflt;
     if (v && !jdoc_is(v, JDOC_TRUE) && !jdoc_is(v, JDOC_FALSE))
-        return err_set(r->err, FT_FORMAT, "chat: %s: %s, want true or false", name,
-                       jdoc_kind_name(v));
+        return err_set(r->err, FT_FORMAT, "%s: %s, want true or false", name, jdoc_kind_name(v));
     return FT_OK;
 }
 
@@ -438,18 +437,17 @@ static ft_status render(renderer *r)
 {
     const jdoc_node *root = jdoc_root(r->d);
     if (!jdoc_is(root, JDOC_OBJECT))
-        return err_set(r->err, FT_FORMAT, "chat: %s, want an object with messages",
+        return err_set(r->err, FT_FORMAT, "the conversation is %s, want an object with messages",
                        jdoc_kind_name(root));
     bool thinking, prompt;
     TRY(read_flag(r, "enable_thinking", true, &thinking));
     TRY(read_flag(r, "add_generation_prompt", true, &prompt));
     const jdoc_node *messages = jdoc_get(r->d, root, "messages");
     if (!jdoc_is(messages, JDOC_ARRAY))
-        return err_set(r->err, FT_FORMAT, "chat: messages: %s, want an array",
-                       jdoc_kind_name(messages));
+        return err_set(r->err, FT_FORMAT, "messages: %s, want an array", jdoc_kind_name(messages));
     const jdoc_node *tools = jdoc_get(r->d, root, "tools");
     if (tools && !jdoc_is(tools, JDOC_ARRAY))
-        return err_set(r->err, FT_FORMAT, "chat: tools: %s, want an array", jdoc_kind_name(tools));
+        return err_set(r->err, FT_FORMAT, "tools: %s, want an array", jdoc_kind_name(tools));
     TRY(check_roles(r, messages));
     TRY(put_messages(r, messages, tools && tools->child ? tools : NULL));
     if (prompt)
@@ -464,7 +462,7 @@ ft_status chat_render(chat_text *out, const char *json, size_t len, ft_error *er
 {
     *out = (chat_text){0};
     jdoc d;
-    TRY(err_prefix(err, jdoc_parse(&d, json, len, err), "chat"));
+    TRY(jdoc_parse(&d, json, len, err));
     buf_init(&out->text, CHAT_MAX_TEXT);
     buf_init(&out->markup, CHAT_MAX_TEXT);
     buf_init(&out->turn_end, CHAT_MAX_TEXT);
