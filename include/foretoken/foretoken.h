@@ -737,8 +737,8 @@ FT_API void ft_account_free(ft_account *a); /* {0} is allowed */
 FT_API const char *ft_shape_name(int i);
 FT_API const char *ft_shape_source(int i); /* where its numbers come from */
 
-/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the best of some
- * passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
+/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the fastest piece of
+ * several passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
  * Errors: ARG (n_thread), NOMEM. */
 FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
                                       ft_error *err) FT_CHECK;
