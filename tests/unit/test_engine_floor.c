@@ -417,6 +417,7 @@ static void test_account_refuses_what_it_cannot_count(void **state)
         {{.n_row = 1, .draft_quant = "q3"}, "type 'q3'"},
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        memset(&a, 0xa5, sizeof a);
         FAILS(ft_account_shape(next_shape, NULL, &bad[i].p, &a, &rig_err), FT_ARG, bad[i].words);
         assert_null(a.item);
         assert_null(a.owned);
