@@ -21,6 +21,7 @@ static const struct {
     {"draft-error", "what low-bit draft weights cost in accuracy", cmd_draft_error},
     {"draft-vocab", "choose the tokens that may be drafted", cmd_draft_vocab},
     {"session", "save, show and check the state of a conversation", cmd_session},
+    {"floor", "the bytes that a step has to read, and its shortest time", cmd_floor},
     {"selftest", "prove that drafting leaves the distribution alone", cmd_selftest},
 };
 
