@@ -101,6 +101,24 @@ typedef struct {
  * an override that matches no tensor. */
 FT_API ft_status ft_quantize(const ft_quantize_params *p, ft_error *err) FT_CHECK;
 
+typedef struct {
+    const char *shape; /* "qwen3.5-0.8b"; a wrong one fails with a message that lists all */
+    const char
+        *type;       /* of matrices, as for ft_quantize; NULL: those of the shape; default "q8_0" */
+    int n_layer;     /* layers of the trunk; 0 (default): all */
+    int n_ngram_row; /* rows per head of the n-gram table, about; 0 (default): all */
+    uint64_t seed;
+    const char *out;          /* GGUF to write; an existing file is replaced when all is written */
+    ft_progress_fn *progress; /* NULL: none; bytes of the output */
+    void *progress_ctx;
+} ft_synthetic_params;
+FT_API ft_synthetic_params ft_synthetic_params_default(void);
+
+/* Write a model of a named shape, draft head and a tokenizer included, with random weights: for measuring
+ * speed without a download. Its text means nothing; activations stay finite. The same parameters give
+ * the same file. Errors: ARG (names the field), IO, NOMEM, CANCELLED. */
+FT_API ft_status ft_write_synthetic(const ft_synthetic_params *p, ft_error *err) FT_CHECK;
+
 /* ---- Models -------------------------------------------------------------------------------- */
 
 /* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
