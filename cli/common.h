@@ -95,5 +95,6 @@ int cmd_draft_error(int argc, char **argv);
 int cmd_draft_vocab(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
+int cmd_floor(int argc, char **argv);
 
 #endif

@@ -20,6 +20,7 @@ static const struct {
     {"eval", "logits and inner rows of a token list, for comparisons", cmd_eval},
     {"draft-error", "what low-bit draft weights cost in accuracy", cmd_draft_error},
     {"draft-vocab", "choose the tokens that may be drafted", cmd_draft_vocab},
+    {"floor", "the bytes that a step has to read, and its shortest time", cmd_floor},
     {"selftest", "prove that drafting leaves the distribution alone", cmd_selftest},
 };
 

@@ -682,6 +682,85 @@ typedef bool ft_selftest_fn(void *ctx, const ft_selftest_row *row);
 FT_API ft_status ft_selftest_sampling(int n_text, uint64_t seed, ft_selftest_fn *report, void *ctx,
                                       bool *passed, ft_error *err) FT_CHECK;
 
+/* ---- Byte accounts ----------------------------------------------------------------------------- */
+
+/* What one step has to read from memory, by shapes and types alone, whatever the machine: bytes divided
+ * by the bandwidth are the floor of its time. Weights count once per call, as the engine reads them; of
+ * experts, tables and cells what the step's rows need. Where several rows choose for themselves (experts,
+ * blocks of sparse attention) the expected number of different ones for uniform, independent choices
+ * is taken; rows of one text choose more alike. Left out: norms and other vectors, activations, and the
+ * writing of new cells. */
+
+typedef enum {
+    FT_STEP_DRAFT, /* one step of the draft head: a token proposed */
+    FT_STEP_VERIFY, /* one call of the trunk, logits of all rows: decoding (1 row), verification (k + 1) */
+    FT_STEP_PROMPT, /* one call of the trunk without logits: a chunk of a prompt */
+} ft_step;
+
+#define FT_DRAFT_VOCAB_ALL INT32_MAX
+
+typedef struct {
+    ft_step step;        /* default FT_STEP_DRAFT */
+    int n_row;           /* VERIFY, PROMPT: rows of the call, 1..4096; default 1 */
+    int depth;           /* tokens before the step's, up to 2^24; default 0 */
+    const char *kv_type; /* "f16" (default), "f32", "q8_0" */
+    /* The rest is of DRAFT alone. */
+    int sink, window; /* as in ft_session_params */
+    /* Types as in ft_model_params, planned, not converted; NULL: as the model was opened, or what
+     * ft_model_params has for NULL when there is only a shape. */
+    const char *draft_quant, *draft_quant_mixers;
+    int n_draft_vocab; /* tokens of the draft vocabulary; 0 (default): of that which the model was opened
+                        * with, or of the shape's published figures, or all; FT_DRAFT_VOCAB_ALL: all */
+    bool naive; /* as if fc_hidden were read once per residual stream and the indexer were run */
+} ft_account_params;
+FT_API ft_account_params ft_account_params_default(void);
+
+/* Equal tensors of all layers, or equal parts of their state, in one line. */
+typedef struct {
+    const char *group; /* "q", "routed experts", "cells", ... */
+    const char *part;  /* "attn_q", "experts_up", ... */
+    const char
+        *name; /* of the first tensor; "" for state; valid as long as the model and the account */
+    const char *type;
+    int n_mat, n_row, n_col; /* of each */
+    int n_tensor;            /* that the line adds up */
+    int n_pick; /* what is read in part: so many experts (n_mat > 1) or rows there are; 0: all is read */
+    double n_got;  /* so many of them are read */
+    int times;     /* how often it is read; what is read and written: 2 */
+    bool is_state; /* cells, keys, recurrent states */
+    double bytes;
+} ft_account_item;
+
+typedef struct {
+    ft_account_item *item; /* [n_item], in the order of the forward pass */
+    int n_item;
+    double weight_bytes, state_bytes; /* their sums */
+    double bytes;                     /* of both */
+    int n_cell;                       /* DRAFT: cells that the step reads */
+    int n_head, n_vocab;              /* rows of the head that are read, and that there are */
+    void *owned;
+} ft_account;
+
+/* Errors: ARG (names the field), UNSUPPORTED (DRAFT without a draft head: says why), NOMEM. *out is {0}
+ * after a failure; else it is freed with ft_account_free. p NULL: the defaults. */
+FT_API ft_status ft_account_model(const ft_model *m, const ft_account_params *p, ft_account *out,
+                                  ft_error *err) FT_CHECK;
+/* The same without a file, for a named shape with matrices of a type ("q8_0", any that GGUF has; NULL:
+ * the shape's own types). Errors also: ARG (no such shape, no such type: lists them). */
+FT_API ft_status ft_account_shape(const char *shape, const char *type, const ft_account_params *p,
+                                  ft_account *out, ft_error *err) FT_CHECK;
+FT_API void ft_account_free(ft_account *a); /* {0} is allowed */
+
+/* The i-th named shape, NULL past the last one; static strings. */
+FT_API const char *ft_shape_name(int i);
+FT_API const char *ft_shape_source(int i); /* where its numbers come from */
+
+/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the best of some
+ * passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
+ * Errors: ARG (n_thread), NOMEM. */
+FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
+                                      ft_error *err) FT_CHECK;
+
 /* ---- Draft vocabularies ---------------------------------------------------------------------- */
 
 /* A draft vocabulary is a file that names the tokens which may be drafted; a draft step then reads the

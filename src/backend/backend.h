@@ -38,6 +38,12 @@ void be_zero(backend *be, void *p, size_t n_bytes);
 /* Copy inside device memory; the ranges may overlap. */
 void be_move(backend *be, void *dst, const void *src, size_t n_bytes);
 
+/* Read n_bytes from all threads at once, every byte once; p is 64-byte aligned, n_bytes a multiple of
+ * 4096. Returns a value that depends on all of them, so that no read can be left out. */
+uint64_t be_read_all(backend *be, const void *p, size_t n_bytes);
+/* Write n_bytes from all threads, so that device memory is really there. The same conditions. */
+void be_touch_all(backend *be, void *p, size_t n_bytes);
+
 /* ---- Matrix products ------------------------------------------------------------------------ */
 
 /* Rows that one or several matrices will read. The quantised form is made at its first use and

@@ -10,7 +10,7 @@
  */
 #include <math.h>
 
-#include "engine/draft_bytes.h"
+#include "engine/account.h"
 #include "engine/generate.h"
 
 _Static_assert((int)FT_VERIFY_COUPLED == (int)VERIFY_COUPLED &&
@@ -372,10 +372,11 @@ void generate_draft_stats(generation *g)
     ft_draft_stats *d = &g->stats->draft;
     d->off_reason = "";
     if (d->drafted > 0) {
+        const account_draft_opts o = {.n_cell = s->drafter ? draft_last_read(s->drafter) : 0,
+                                      .kv = s->state->shape.kv_type,
+                                      .n_head = s->head_n};
         if (s->drafter)
-            d->step_bytes =
-                draft_step_bytes(s->model->m, &s->model->dw->mtp, draft_last_read(s->drafter),
-                                 s->state->shape.kv_type, s->head_n);
+            d->step_bytes = account_draft_bytes(s->model->m, &s->model->dw->mtp, &o);
     } else if (!s->drafter) {
         d->off_reason = s->no_draft_reason;
     } else if (g->p->draft_max == 0) {

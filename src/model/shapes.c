@@ -102,6 +102,7 @@ static const shape_info named[] = {
            .ple_eos = 248044,
            .ple_dim = 160},
      .ratio = 4,
+     .n_draft_vocab = 40525,
      .ple_rows_base = 20000000,
      .types = NEXT_TYPES},
 };

@@ -67,6 +67,7 @@ typedef struct {
     model_hparams h;    /* every 4th layer is full attention */
     bool tied;          /* no output.weight */
     int ratio;          /* tokens per block of QSA; 0: dense attention */
+    int n_draft_vocab;  /* of the published figures; 0: none, all tokens may be drafted */
     int ple_rows_base;  /* n-gram heads get the primes from here on as sizes */
     shape_types types;
 } shape_info;
