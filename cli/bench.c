@@ -11,11 +11,11 @@
 
 typedef struct {
     model_args m;
-    ft_synthetic_params syn; /* type NULL: the word "own" */
+    ft_synthetic_params syn;
     const char *type, *write;
     const char *depths, *rules, *temps, *file;
     const char *csv, *svg;
-    bool json;
+    bool kernels, json;
 } options;
 
 /* ---- Lists ------------------------------------------------------------------------------------ */
@@ -78,7 +78,8 @@ static int write_synthetic(const options *o, const char *path)
     progress_bar bar = {.label = "writing the model"};
     ft_synthetic_params p = o->syn;
     ft_error err = {0};
-    p.type = strcmp(o->type, "own") == 0 ? NULL : o->type;
+    if (o->type)
+        p.type = strcmp(o->type, "own") == 0 ? NULL : o->type;
     p.out = path;
     p.progress = progress_show;
     p.progress_ctx = &bar;
@@ -111,33 +112,40 @@ static int open_shape(const options *o, ft_model **m)
 
 /* ---- Output ----------------------------------------------------------------------------------- */
 
-/* Write what make puts into a buffer to a file ("-": standard output); the exit code, -1: go on. */
-static int write_file(const char *path, void (*make)(buf *, const bench_report *),
-                      const bench_report *r)
+/* The exit code, -1: go on. */
+static int write_file(const char *path, const buf *b)
 {
-    buf b;
-    buf_init(&b, (size_t)1 << 24);
-    make(&b, r);
-    FILE *f = b.failed ? NULL : fopen(path, "w");
-    bool ok = f && fwrite(b.data, 1, b.len, f) == b.len;
+    FILE *f = b->failed ? NULL : fopen(path, "w");
+    bool ok = f && fwrite(b->data, 1, b->len, f) == b->len;
     ok = f && fclose(f) == 0 && ok;
-    if (b.failed)
+    if (b->failed)
         fprintf(stderr, "foretoken bench: %s: out of memory\n", path);
     else if (!ok)
         fprintf(stderr, "foretoken bench: %s: %s\n", path, strerror(errno));
-    buf_deinit(&b);
     return ok ? -1 : EXIT_FAILED;
+}
+
+/* What make puts into a buffer, to a file (NULL: not wanted). */
+static int write_report(const char *path, void (*make)(buf *, const bench_report *),
+                        const bench_report *r)
+{
+    if (!path)
+        return -1;
+    buf b;
+    buf_init(&b, (size_t)1 << 24);
+    make(&b, r);
+    int rc = write_file(path, &b);
+    buf_deinit(&b);
+    return rc;
 }
 
 static int show(const options *o, const bench_report *r)
 {
-    int rc = -1;
     if (!o->json)
         bench_print(r);
-    if (o->csv)
-        rc = write_file(o->csv, bench_csv, r);
-    if (rc < 0 && o->svg)
-        rc = write_file(o->svg, bench_svg, r);
+    int rc = write_report(o->csv, bench_csv, r);
+    if (rc < 0)
+        rc = write_report(o->svg, bench_svg, r);
     if (rc >= 0)
         return rc;
     return o->json ? print_object("bench", bench_json(r)) : EXIT_OK;
@@ -157,9 +165,24 @@ static int measure(const options *o, const bench_plan *p)
         fprintf(stderr, "foretoken bench: no runs with drafts: %s\n", r.info.no_mtp_reason);
     rc = bench_measure(&r, m, &o->m, o->file);
     if (rc < 0)
+        rc = bench_floors(&r, m, &o->m);
+    if (rc < 0)
         rc = show(o, &r);
     bench_report_deinit(&r);
     ft_model_close(m);
+    return rc;
+}
+
+static int kernels(const options *o)
+{
+    buf csv;
+    buf_init(&csv, (size_t)1 << 20);
+    int rc = bench_kernels(&o->m, o->type, o->json, o->csv ? &csv : NULL);
+    if (rc == EXIT_OK && o->csv) {
+        rc = write_file(o->csv, &csv);
+        rc = rc < 0 ? EXIT_OK : rc;
+    }
+    buf_deinit(&csv);
     return rc;
 }
 
@@ -168,6 +191,8 @@ static int run(const options *o, bench_plan *p)
     int rc = parse_lists(o, p);
     if (rc >= 0)
         return rc;
+    if (o->kernels)
+        return kernels(o);
     if (!o->m.model == !o->syn.shape) {
         fprintf(stderr, "foretoken bench: want one of -m FILE and --shape NAME\n");
         return EXIT_USAGE;
@@ -186,7 +211,6 @@ int cmd_bench(int argc, char **argv)
 {
     options o = {.m = model_args_default(),
                  .syn = ft_synthetic_params_default(),
-                 .type = "q8_0",
                  .depths = "0",
                  .rules = "coupled",
                  .temps = "0"};
@@ -197,7 +221,7 @@ int cmd_bench(int argc, char **argv)
         {"--shape", 0, ARG_STR, &o.syn.shape, 0, 0, "NAME",
          "a model of this shape with random weights instead; a wrong name lists them"},
         {"--type", 0, ARG_STR, &o.type, 0, 0, "T",
-         "its matrices: f32 f16 bf16 q8_0 q5_0 q5_1 q4_0 q4_1 iq4_nl q2_0, or own: the shape's"},
+         "its matrices: a type of quantize, or own: the shape's types (default q8_0)"},
         {"--layers", 0, ARG_INT, &o.syn.n_layer, 0, 512, "N", "layers of its trunk; 0: all"},
         {"--ngram-rows", 0, ARG_INT, &o.syn.n_ngram_row, 0, 1 << 30, "N",
          "rows per head of its n-gram table; 0: all"},
@@ -218,13 +242,15 @@ int cmd_bench(int argc, char **argv)
          "text that fills the context, over and over; random tokens if not given"},
         {"--repeat", 0, ARG_INT, &p.n_repeat, 1, BENCH_MAX_REPEAT, "N", "interleaved runs"},
         {"--seed", 0, ARG_SIZE, &p.seed, 0, 0, "N", "of texts and synthetic weights"},
+        {"--kernels", 0, ARG_FLAG, &o.kernels, 0, 0, NULL,
+         "instead: matrix products one by one, of --type or of every type"},
         {"--csv", 0, ARG_STR, &o.csv, 0, 0, "FILE", "the figures as CSV"},
         {"--svg", 0, ARG_STR, &o.svg, 0, 0, "FILE", "a picture of times beside their floors"},
         {"--json", 0, ARG_FLAG, &o.json, 0, 0, NULL, "the figures as JSON instead of a table"},
     };
     arg_command c = {
         .command = "bench",
-        .usage = "-m FILE | --shape NAME [options]",
+        .usage = "-m FILE | --shape NAME | --kernels [options]",
         .about =
             "Measure speed: reading a prompt, decoding, drafting, and its parts, beside the time\n"
             "that reading the bytes takes. Medians of interleaved runs. A shape needs no\n"

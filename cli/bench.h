@@ -7,7 +7,13 @@
 #include "base/stats.h"
 #include "common.h"
 
-enum { BENCH_MAX_DEPTH = 16, BENCH_MAX_RULE = 4, BENCH_MAX_TEMP = 8, BENCH_MAX_REPEAT = 100 };
+enum {
+    BENCH_MAX_DEPTH = 16,
+    BENCH_MAX_RULE = 4,
+    BENCH_MAX_TEMP = 8,
+    BENCH_MAX_REPEAT = 100,
+    BENCH_MAX_RUNS = BENCH_MAX_REPEAT * BENCH_MAX_RULE
+};
 
 /* What is to be measured. */
 typedef struct {
@@ -28,7 +34,7 @@ typedef enum {
     BENCH_DECODE,   /* per token, without drafts */
     BENCH_DRAFTING, /* per token, with drafts */
     BENCH_STEP,     /* per draft step */
-    BENCH_VERIFY,   /* per round: draft_max + 1 rows in one call */
+    BENCH_VERIFY,   /* per round: its drafts + 1 rows in one call */
     BENCH_SAMPLE,   /* per token: distributions and draws */
     BENCH_N_WHAT
 } bench_what;
@@ -41,12 +47,12 @@ typedef struct {
     bool drafts; /* rule counts */
     ft_verify rule;
     float temp; /* not of PROMPT */
-    double ms[BENCH_MAX_REPEAT];
+    double ms[BENCH_MAX_RUNS];
     int n;
-    uint64_t n_token, rounds, drafted, accepted; /* of DRAFTING, over all runs */
-    stats t;                                     /* of ms, once all is measured */
-    double floor_bytes;                          /* that must be read each time; 0: not known */
-    double floor_ms; /* the same at the measured bandwidth; 0: unknown */
+    uint64_t n_token, rounds, steps, drafted, accepted; /* over all runs, where there were drafts */
+    stats t;                                            /* of ms, once all is measured */
+    double floor_bytes; /* that must be read each time; 0: not known */
+    double floor_ms;    /* the same at the measured bandwidth; 0: unknown */
 } bench_line;
 
 typedef struct {
@@ -71,6 +77,12 @@ double bench_tokens_per_round(const bench_line *l); /* 0: no rounds */
 /* Run everything: the runs of a depth interleaved, n_repeat times over. text: a file whose tokens fill
  * the context, over and over; NULL: random tokens. The exit code after a message; -1: go on. */
 int bench_measure(bench_report *r, ft_model *m, const model_args *a, const char *text);
+
+/* Fill in the floors: floor_bytes, floor_ms. The exit code after a message; -1: go on. */
+int bench_floors(bench_report *r, const ft_model *m, const model_args *a);
+
+/* Measure the products of a type (NULL: all) and print them; csv NULL: not wanted there. The exit code. */
+int bench_kernels(const model_args *a, const char *type, bool json, buf *csv);
 
 /* The report as a table on standard output; as one JSON object (NULL: no memory); as lines of CSV and as
  * a picture, appended to b. */

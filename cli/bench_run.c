@@ -76,7 +76,7 @@ double bench_efficiency(const bench_line *l)
 
 double bench_tokens_per_round(const bench_line *l)
 {
-    return l->rounds ? (double)l->n_token / (double)l->rounds : 0;
+    return l->what == BENCH_DRAFTING && l->rounds ? (double)l->n_token / (double)l->rounds : 0;
 }
 
 /* The line of this kind, made at its first run. NULL: out of memory. */
@@ -106,7 +106,7 @@ static bench_line *put(runner *u, const bench_line *key, bench_what what, double
     bench_line k = *key;
     k.what = what;
     bench_line *l = line_for(u->r, &k);
-    if (l && l->n < BENCH_MAX_REPEAT)
+    if (l && l->n < BENCH_MAX_RUNS)
         l->ms[l->n++] = ms;
     return l;
 }
@@ -158,6 +158,19 @@ static ft_status run_prompt(runner *u, int depth, bool keep)
     return put(u, &key, BENCH_PROMPT, 1e3 * seconds / n) ? FT_OK : no_memory(u);
 }
 
+/* Draft steps and verifications are the same calls whatever the rule. */
+static bool keep_rounds(runner *u, const bench_line *key, const ft_draft_stats *d)
+{
+    bench_line any = {.depth = key->depth, .temp = key->temp};
+    bench_line *step = put(u, &any, BENCH_STEP, 1e3 * d->draft_seconds / (double)d->steps);
+    bench_line *verify = put(u, &any, BENCH_VERIFY, 1e3 * d->verify_seconds / (double)d->rounds);
+    if (!verify || !step)
+        return false;
+    verify->rounds += d->rounds;
+    verify->drafted += d->drafted;
+    return true;
+}
+
 static ft_status keep_decode(runner *u, const bench_line *key, const ft_generate_stats *s)
 {
     const ft_draft_stats *d = &s->draft;
@@ -168,16 +181,11 @@ static ft_status keep_decode(runner *u, const bench_line *key, const ft_generate
         return no_memory(u);
     l->n_token += (uint64_t)n;
     l->rounds += d->rounds;
+    l->steps += d->steps;
     l->drafted += d->drafted;
     l->accepted += d->accepted;
-    if (d->steps > 0) {
-        l = put(u, key, BENCH_STEP, 1e3 * d->draft_seconds / (double)d->steps);
-        if (!l)
-            return no_memory(u);
-        l->floor_bytes = (double)d->step_bytes;
-        if (!put(u, key, BENCH_VERIFY, 1e3 * d->verify_seconds / (double)d->rounds))
-            return no_memory(u);
-    }
+    if (d->steps > 0 && !keep_rounds(u, key, d))
+        return no_memory(u);
     return put(u, key, BENCH_SAMPLE, 1e3 * s->sample_seconds / s->n_token) ? FT_OK : no_memory(u);
 }
 
@@ -200,6 +208,16 @@ static ft_status run_decode(runner *u, const bench_line *key, bool keep)
     if (st == FT_OK && s.finish == FT_FINISH_CANCELLED)
         return FT_CANCELLED;
     return st == FT_OK && keep ? keep_decode(u, key, &s) : st;
+}
+
+/* The best of all: what disturbs the machine only makes it less. */
+static ft_status run_bandwidth(runner *u)
+{
+    double bandwidth;
+    ft_status st = ft_measure_bandwidth(u->r->info.n_thread, &bandwidth, &u->err);
+    if (bandwidth > u->r->bandwidth)
+        u->r->bandwidth = bandwidth;
+    return st;
 }
 
 /* Every run of a depth once. */
@@ -228,6 +246,8 @@ static int by_depth_and_kind(const void *a, const void *b)
         return x->depth < y->depth ? -1 : 1;
     if (x->what != y->what)
         return x->what < y->what ? -1 : 1;
+    if (x->drafts != y->drafts)
+        return x->drafts ? 1 : -1;
     if (x->rule != y->rule)
         return x->rule < y->rule ? -1 : 1;
     return (x->temp > y->temp) - (x->temp < y->temp);
@@ -244,6 +264,8 @@ static ft_status run_plan(runner *u)
             st = progress_show(&u->bar, what, (uint64_t)k, (uint64_t)p->n_repeat)
                      ? run_all(u, p->depth[i], true)
                      : FT_CANCELLED;
+            if (st == FT_OK)
+                st = run_bandwidth(u);
         }
         progress_end(&u->bar);
     }

@@ -761,6 +761,36 @@ FT_API const char *ft_shape_source(int i); /* where its numbers come from */
 FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
                                       ft_error *err) FT_CHECK;
 
+/* One line of ft_bench_kernels: products of one matrix with rows of activations. */
+typedef struct {
+    const char *type;
+    int n_tok;           /* rows of activations in the call */
+    int n_row, n_col;    /* of the matrix */
+    double seconds;      /* of a call: the median, */
+    double spread;       /* and half the distance of the quartiles as a share of it */
+    double weight_bytes; /* read once in a call */
+    double macs;         /* multiplications of a call */
+} ft_kernel_row;
+/* row is valid during the call. Return false to stop (FT_CANCELLED). */
+typedef bool ft_kernel_fn(void *ctx, const ft_kernel_row *row);
+
+typedef struct {
+    const char *type; /* one type; NULL: all that can be multiplied */
+    const char *cpu;  /* as in ft_model_params */
+    int n_thread;
+    size_t
+        buffer_bytes; /* of weights that calls walk over, so that they come from memory and not from a
+                          * cache: at least 64 MiB; default 768 MiB */
+    double seconds;   /* least time spent on a line; default 0.2 */
+} ft_kernel_params;
+FT_API ft_kernel_params ft_kernel_params_default(void);
+
+/* Measure the products of every type with 1, 2, 4, 8, 16 and 512 rows of activations, as the forward pass
+ * runs them, threads included. Errors: ARG (names the field, no callback), UNSUPPORTED (a type or an
+ * instruction set that is not there), NOMEM, CANCELLED. */
+FT_API ft_status ft_bench_kernels(const ft_kernel_params *p, ft_kernel_fn *report, void *ctx,
+                                  ft_error *err) FT_CHECK;
+
 /* ---- Draft vocabularies ---------------------------------------------------------------------- */
 
 /* A draft vocabulary is a file that names the tokens which may be drafted; a draft step then reads the
