@@ -482,8 +482,9 @@ typedef struct {
     void *on_token_ctx;
     ft_progress_fn *on_prompt; /* NULL: none; after every chunk of the prompt, in tokens */
     void *on_prompt_ctx;
-    /* Places in the prompt [n_mark], 1 .. n_prompt, ascending, at which turns end (ft_chat_render gives
-     * them; the first one behind the system message): a checkpoint is kept there. Borrowed. */
+    /* Places in the conversation [n_mark], ascending, in tokens from its start, at which messages end
+     * (ft_chat_render gives them; the first one behind the system message): checkpoints are kept
+     * there, and turns dropped. Places before the prompt are allowed. Borrowed. */
     const int *mark;
     int n_mark;
     ft_context_policy context; /* default FT_CONTEXT_STOP */
@@ -559,8 +560,11 @@ FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
  * Errors: ARG (a generation of another batch, more than n_session of them, one twice): nothing was done. */
 FT_API ft_status ft_batch_step(ft_batch *b, ft_generation *const *g, int n, ft_error *err) FT_CHECK;
 
+/* Stop g at its next step; from any thread. It ends with FT_FINISH_CANCELLED. */
+FT_API void ft_generation_cancel(ft_generation *g);
+
 /* The next token that was decided and not taken yet: true, and *t; t's pointers are valid until the next
- * step of g. The text of tokens adds up to that of on_token, which is called as well, if there is one. */
+ * call with g. Tokens wait to be taken where there is no on_token; with one, there are none here. */
 FT_API bool ft_generation_poll(ft_generation *g, ft_token *t);
 /* The same, steps of g alone included: false at the end. */
 FT_API bool ft_generation_next(ft_generation *g, ft_token *t);

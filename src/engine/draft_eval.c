@@ -35,7 +35,7 @@ static ft_status trunk_rows(ft_session *s, const int32_t *tok, int n_tok, float 
 {
     size_t width = (size_t)layer_hidden_width(&s->model->m->h);
     for (int i = 0; i < n_tok;) {
-        int n = n_tok - 1 - i < s->n_chunk ? n_tok - 1 - i : s->n_chunk;
+        int n = n_tok - 1 - i < s->batch->n_chunk ? n_tok - 1 - i : s->batch->n_chunk;
         ft_eval_out out = {.hidden = hidden + (size_t)i * width};
         if (i == n_tok - 1) { /* the last token alone, for its logits */
             n = 1;
@@ -54,7 +54,7 @@ static void head_rows(ft_session *s, drafter *d, arena *scratch, const int32_t *
     const model_hparams *h = &s->model->m->h;
     size_t width = (size_t)layer_hidden_width(h), vocab = (size_t)h->n_vocab;
     for (int i = 0; i < n_tok - 1;) {
-        int n = n_tok - 1 - i < s->n_chunk ? n_tok - 1 - i : s->n_chunk;
+        int n = n_tok - 1 - i < s->batch->n_chunk ? n_tok - 1 - i : s->batch->n_chunk;
         draft_rows(d, scratch, tok + i + 1, hidden + (size_t)i * width, i, n,
                    e->logits + (size_t)i * vocab, e->stage, e->stage_ctx);
         i += n;
@@ -95,7 +95,7 @@ ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_tok,
     ft_status st = hidden ? draft_create(&d, s->model->be, m, &p, err)
                           : err_set(err, FT_NOMEM, "eval: hidden rows of %d tokens", n_tok);
     if (st == FT_OK) {
-        size_t rows = draft_rows_scratch(d, s->n_chunk), steps = draft_scratch(m, &p, 1);
+        size_t rows = draft_rows_scratch(d, s->batch->n_chunk), steps = draft_scratch(m, &p, 1);
         st = arena_init(&scratch, rows > steps ? rows : steps, "eval: scratch", err);
     }
     if (st == FT_OK)

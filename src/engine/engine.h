@@ -27,22 +27,41 @@ struct ft_model {
     double load_seconds;
 };
 
+/* Most drafts of a round; what a call may leave uncommitted. Most sessions of a batch. */
+enum { SESSION_WINDOW = 16, BATCH_MAX_SESSION = 256 };
+
+/* The memory of a step. */
+struct ft_batch {
+    ft_model *model; /* borrowed */
+    int n_session, n_chunk, n_ctx;
+    int n_open; /* sessions that belong to it */
+    int n_row;  /* most rows of a call: n_chunk and a round of every session */
+    int n_want; /* most rows whose logits are kept: those rounds */
+    arena scratch;
+    int32_t *tok, *want; /* [n_row], [n_want] */
+    layer_seg *seg;      /* [n_session] */
+    float *logits;       /* [n_want][n_vocab] */
+    float *hidden;       /* [n_row][width]: rows of the last call */
+};
+
 struct ft_session {
     ft_model *model; /* borrowed */
-    seq *state;      /* owned */
-    arena scratch;
-    int n_chunk;
-    float *logits; /* [n_vocab], owned */
+    ft_batch *batch; /* borrowed, or owned: */
+    bool own_batch;
+    seq *state;    /* owned */
+    float *logits; /* [n_vocab], owned: behind the last token that ft_session_eval read */
     sample_ctx *sampler;
     sample_dist dist;
-    int32_t pending; /* made by generate, not evaluated yet; -1: none */
+    int32_t pending; /* made by a generation, not evaluated yet; -1: none */
     atomic_bool cancel;
+    ft_generation *generation; /* the one under way; NULL: none */
+    int checkpoint_every;
+    bool inexact;  /* ft_session_shift was used: the state is not that of the tokens */
+    int n_dropped; /* tokens dropped at the start: what random numbers count positions from */
+    uint64_t drafted, accepted, n_evaluated, n_reused;
 
     drafter *drafter; /* owned; NULL: none */
     char no_draft_reason[192];
-    float *
-        hidden; /* [max(n_chunk, SESSION_WINDOW + 1)][width]: rows of the last call; with a drafter */
-    float *rows;   /* [SESSION_WINDOW + 1][n_vocab]: logits of a round */
     sample_dist q; /* the drafter's own distribution */
     int head_n;    /* rows of the drafter's head */
     const int32_t
@@ -55,9 +74,6 @@ struct ft_session {
     void *hook_ctx;
 };
 
-/* Most drafts of a round; what a call may leave uncommitted. */
-enum { SESSION_WINDOW = 16 };
-
 /* Read the draft vocabulary at path for m, whose tokenizer is open: m->vocab; or m->no_vocab_reason, when
  * m has no draft head. Errors: IO, RANGE, FORMAT, UNSUPPORTED, MISMATCH, NOMEM. */
 ft_status engine_open_draft_vocab(ft_model *m, const char *path, ft_error *err) MUST_CHECK;
@@ -65,15 +81,44 @@ ft_status engine_open_draft_vocab(ft_model *m, const char *path, ft_error *err) 
 /* Seconds of a clock that only goes forward. */
 double engine_now(void);
 
-/* One forward call, without allocation. */
-ft_status session_forward(ft_session *s, const layer_batch *b, ft_error *err) MUST_CHECK;
+/* ---- Batches (batch.c) ---- */
+
+/* A context of n_ctx tokens, or the default for 0: *out. Errors: ARG. */
+ft_status engine_n_ctx(const ft_model *m, int n_ctx, int *out, ft_error *err) MUST_CHECK;
+/* Bytes of working memory of a batch (p as in ft_batch_create). Errors: ARG. */
+ft_status batch_size(const ft_model *m, const ft_batch_params *p, size_t *n_bytes,
+                     ft_error *err) MUST_CHECK;
+/* One forward call, without allocation. Rows of logits and hidden go where b says. */
+ft_status batch_forward(ft_batch *batch, const layer_batch *b, ft_error *err) MUST_CHECK;
+
+/* ---- Sessions (session.c) ---- */
 
 /* Digest of everything that later tokens depend on: trunk, drafter, what is pending. */
 uint64_t session_digest(ft_session *s);
+/* Every id is in the vocabulary: OK or RANGE. */
+ft_status session_check_ids(const ft_session *s, const int32_t *tok, int n,
+                            ft_error *err) MUST_CHECK;
+/* n more tokens fit: OK or RANGE. */
+ft_status session_check_room(const ft_session *s, int n, ft_error *err) MUST_CHECK;
+/* No generation is under way: OK or ARG. */
+ft_status session_check_idle(const ft_session *s, ft_error *err) MUST_CHECK;
+/* Rows first .. first + n - 1 of s have become final; hidden: theirs; n_end: positions that will be there
+ * after this input. */
+void session_observe(ft_session *s, int first, int n, const float *hidden, int n_end);
 
-/* Evaluate tok [n_tok], n_chunk rows a call; the last row's logits to s->logits when want. Progress
- * after every call (NULL: none). What is pending goes first. RANGE leaves the state unchanged. */
+/* Empty: the same session, without tokens. */
+void session_clear(ft_session *s);
+/* ft_session_reuse, also while a generation is under way; n_dropped stays. */
+ft_status session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_known,
+                        ft_error *err) MUST_CHECK;
+/* Checkpoints of s would be kept: there is a budget for them, and its state is that of its tokens. */
+bool session_keeps(const ft_session *s);
+/* Keep one of s as it is, if there is room. Errors: NOMEM. */
+ft_status session_checkpoint(ft_session *s, ft_error *err) MUST_CHECK;
+
+/* Evaluate tok [n_tok], n_chunk rows a call; the last row's logits to s->logits when want. What is pending
+ * goes first. RANGE leaves the state unchanged. */
 ft_status session_feed(ft_session *s, const int32_t *tok, int n_tok, bool want,
-                       ft_progress_fn *progress, void *ctx, ft_error *err) MUST_CHECK;
+                       ft_error *err) MUST_CHECK;
 
 #endif

@@ -35,7 +35,7 @@ static ft_status window(ft_session *s, const int32_t *tok, int n, int from, floa
     int n_vocab = s->model->m->h.n_vocab;
     ft_session_reset(s);
     for (int i = 0; i < n;) {
-        int n_row = n - i < s->n_chunk ? n - i : s->n_chunk;
+        int n_row = n - i < s->batch->n_chunk ? n - i : s->batch->n_chunk;
         bool wanted = i + n_row >= from;
         ft_eval_out eval = {.logits = wanted ? rows : NULL};
         TRY(ft_session_eval_rows(s, tok + i, n_row, &eval, err));
@@ -93,10 +93,11 @@ ft_status ft_perplexity(ft_model *m, const int32_t *tok, size_t n_tok, const ft_
         params.n_chunk = fit < 1 ? 1 : fit;
     ft_session *s;
     TRY(ft_session_create(&s, m, &params, err));
-    float *rows = mem_calloc((size_t)s->n_chunk * (size_t)m->m->h.n_vocab, sizeof *rows);
+    float *rows = mem_calloc((size_t)s->batch->n_chunk * (size_t)m->m->h.n_vocab, sizeof *rows);
     score sum = {0};
-    ft_status st = rows ? all_windows(s, tok, n_tok, p, n_skip, rows, &sum, err)
-                        : err_set(err, FT_NOMEM, "perplexity: logits of %d rows", s->n_chunk);
+    ft_status st = rows
+                       ? all_windows(s, tok, n_tok, p, n_skip, rows, &sum, err)
+                       : err_set(err, FT_NOMEM, "perplexity: logits of %d rows", s->batch->n_chunk);
     mem_free(rows);
     ft_session_free(s);
     if (st != FT_OK)

@@ -320,13 +320,13 @@ static void test_session_size_is_what_create_reserves(void **state)
             size_t n;
             OK(ft_session_size(m, &p, &n, &rig_err));
             ft_session *s = rig_session(m, 200, 16, kv[k]);
-            assert_int_equal(n, s->state->n_bytes + s->scratch.size);
+            assert_int_equal(n, s->state->n_bytes + s->batch->scratch.size);
             assert_int_equal(ft_session_n_ctx(s), 200);
             rig_output out = {0};
             ft_generate_params gp = rig_params(&out, 2, 0, 0);
             rig_generate(s, (int32_t[]){1, 2, 3}, 3, &gp);
             assert_int_equal(n, out.stats.state_bytes + out.stats.scratch_bytes);
-            assert_true(s->scratch.peak <= s->scratch.size && s->scratch.used == 0);
+            assert_true(s->batch->scratch.peak <= s->batch->scratch.size && s->batch->scratch.used == 0);
             if (k < 3) {
                 assert_true(n < last); /* f32 > f16 > q8_0 */
                 last = n;

@@ -74,7 +74,7 @@ static void check_stream(ft_model *m, const int32_t *tok, int n, int chunk, int 
     must(ft_session_eval(s, tok, n, NULL, &err), &err);
 
     size_t bytes = (size_t)s->head_n * sizeof(float);
-    const float *a = draft_begin(s->drafter, &s->scratch, tok, n, tok[0]);
+    const float *a = draft_begin(s->drafter, &s->batch->scratch, tok, n, tok[0]);
     const float *b = draft_begin(all, &scratch, tok, n, tok[0]);
     for (int i = 0; i < 4; i++) {
         if (memcmp(a, b, bytes) != 0)
@@ -83,7 +83,7 @@ static void check_stream(ft_model *m, const int32_t *tok, int n, int chunk, int 
         if (window != FT_WINDOW_ALL && n > want + 4)
             assert_int_equal(draft_last_read(s->drafter), want);
         assert_int_equal(draft_last_read(s->drafter), draft_last_read(all));
-        a = draft_next(s->drafter, &s->scratch, tok[i]);
+        a = draft_next(s->drafter, &s->batch->scratch, tok[i]);
         b = draft_next(all, &scratch, tok[i]);
     }
     draft_free(all);
