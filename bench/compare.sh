@@ -72,7 +72,7 @@ peer_bench() { # DEPTH COMMAND...
     [ "$1" -eq 0 ] || depth=(-d "$1")
     "${@:2}" -m "$model" -t "$threads" -p "$n_prompt" -n "$n_decode" "${depth[@]}" -r 1 -o json 2>"$dir/err" |
         awk -F'[:,]' '/"n_prompt"/ { p = $2 + 0 } /"n_gen"/ { g = $2 + 0 }
-            /"avg_ts"/ { print p > 0 && g == 0 ? "prompt" : "decode", $2 + 0 }' ||
+            /"avg_ts"/ { print ((p > 0 && g == 0) ? "prompt" : "decode"), $2 + 0 }' ||
         fail "'${*:2}': $(tail -n 3 "$dir/err")"
 }
 

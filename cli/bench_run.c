@@ -126,10 +126,10 @@ static ft_status go_to(runner *u, int depth)
     int at = ft_session_n_past(u->s);
     if (at >= depth && at - depth <= depth / GO_BACK)
         return FT_OK;
-    ft_session_reset(u->s);
-    for (at = 0; at < depth; at += STEP) {
+    ft_status st = ft_session_reuse(u->s, u->text, depth + 1, &at, &u->err);
+    for (; st == FT_OK && at < depth; at += STEP) {
         int n = depth - at < STEP ? depth - at : STEP;
-        ft_status st = ft_session_eval(u->s, u->text + at, n, NULL, &u->err);
+        st = ft_session_eval(u->s, u->text + at, n, NULL, &u->err);
         if (st != FT_OK)
             return st;
         char what[48];
@@ -138,7 +138,7 @@ static ft_status go_to(runner *u, int depth)
             return FT_CANCELLED;
     }
     progress_end(&u->bar);
-    return FT_OK;
+    return st;
 }
 
 static ft_status run_prompt(runner *u, int depth, bool keep)
