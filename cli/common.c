@@ -143,6 +143,25 @@ void progress_end(progress_bar *p)
     *p = (progress_bar){.label = p->label};
 }
 
+/* ---- Rules of verification -------------------------------------------------------------------------- */
+
+static const char *const rule_name[] = {"coupled", "block", "ratio", "greedy-match"};
+
+const char *verify_name(ft_verify rule)
+{
+    return rule_name[rule];
+}
+
+bool verify_find(const char *name, size_t len, ft_verify *out)
+{
+    for (size_t i = 0; i < sizeof rule_name / sizeof *rule_name; i++)
+        if (strlen(rule_name[i]) == len && strncmp(rule_name[i], name, len) == 0) {
+            *out = (ft_verify)i;
+            return true;
+        }
+    return false;
+}
+
 /* ---- Models and texts ------------------------------------------------------------------------------- */
 
 model_args model_args_default(void)

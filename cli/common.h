@@ -37,6 +37,11 @@ uint64_t peak_resident_bytes(void);
 void interrupt_install(ft_session *s);
 bool interrupted(void);
 
+/* Rules of verification by name: "coupled", "block", "ratio", "greedy-match". */
+const char *verify_name(ft_verify rule);
+/* The rule whose name is the first len bytes of name; false: there is none. */
+bool verify_find(const char *name, size_t len, ft_verify *out);
+
 /* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
 typedef struct {
     const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers, *draft_vocab;
@@ -101,6 +106,7 @@ int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_draft_error(int argc, char **argv);
 int cmd_draft_vocab(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_session(int argc, char **argv);
 int cmd_floor(int argc, char **argv);

@@ -101,6 +101,24 @@ typedef struct {
  * an override that matches no tensor. */
 FT_API ft_status ft_quantize(const ft_quantize_params *p, ft_error *err) FT_CHECK;
 
+typedef struct {
+    const char *shape; /* "qwen3.5-0.8b"; a wrong one fails with a message that lists all */
+    const char
+        *type;       /* of matrices, as for ft_quantize; NULL: those of the shape; default "q8_0" */
+    int n_layer;     /* layers of the trunk; 0 (default): all */
+    int n_ngram_row; /* rows per head of the n-gram table, about; 0 (default): all */
+    uint64_t seed;
+    const char *out;          /* GGUF to write; an existing file is replaced when all is written */
+    ft_progress_fn *progress; /* NULL: none; bytes of the output */
+    void *progress_ctx;
+} ft_synthetic_params;
+FT_API ft_synthetic_params ft_synthetic_params_default(void);
+
+/* Write a model of a named shape, draft head and a tokenizer included, with random weights: for measuring
+ * speed without a download. Its text means nothing; activations stay finite. The same parameters give
+ * the same file. Errors: ARG (names the field), IO, NOMEM, CANCELLED. */
+FT_API ft_status ft_write_synthetic(const ft_synthetic_params *p, ft_error *err) FT_CHECK;
+
 /* ---- Models -------------------------------------------------------------------------------- */
 
 /* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
@@ -750,6 +768,36 @@ FT_API const char *ft_shape_source(int i); /* where its numbers come from */
  * Errors: ARG (n_thread), NOMEM. */
 FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
                                       ft_error *err) FT_CHECK;
+
+/* One line of ft_bench_kernels: products of one matrix with rows of activations. */
+typedef struct {
+    const char *type;
+    int n_tok;           /* rows of activations in the call */
+    int n_row, n_col;    /* of the matrix */
+    double seconds;      /* of a call: the median, */
+    double spread;       /* and half the distance of the quartiles as a share of it */
+    double weight_bytes; /* read once in a call */
+    double macs;         /* multiplications of a call */
+} ft_kernel_row;
+/* row is valid during the call. Return false to stop (FT_CANCELLED). */
+typedef bool ft_kernel_fn(void *ctx, const ft_kernel_row *row);
+
+typedef struct {
+    const char *type; /* one type; NULL: all that can be multiplied */
+    const char *cpu;  /* as in ft_model_params */
+    int n_thread;
+    size_t
+        buffer_bytes; /* of weights that calls walk over, so that they come from memory and not from a
+                          * cache: at least 64 MiB; default 768 MiB */
+    double seconds;   /* least time spent on a line; default 0.2 */
+} ft_kernel_params;
+FT_API ft_kernel_params ft_kernel_params_default(void);
+
+/* Measure the products of every type with 1, 2, 4, 8, 16 and 512 rows of activations, as the forward pass
+ * runs them, threads included. Errors: ARG (names the field, no callback), UNSUPPORTED (a type or an
+ * instruction set that is not there), NOMEM, CANCELLED. */
+FT_API ft_status ft_bench_kernels(const ft_kernel_params *p, ft_kernel_fn *report, void *ctx,
+                                  ft_error *err) FT_CHECK;
 
 /* ---- Draft vocabularies ---------------------------------------------------------------------- */
 
