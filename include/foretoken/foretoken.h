@@ -505,7 +505,8 @@ typedef struct {
  * at the start of the next call. Without such a token the prompt has at least one. stats is filled in
  * any case.
  * Errors: RANGE (the prompt does not fit: nothing was read), ARG and NOMEM (nothing was read),
- * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it), DEVICE. */
+ * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it; or while tokens
+ * behind dropped turns were read again: it keeps what it has read of them), DEVICE. */
 FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
                                      const ft_generate_params *p, ft_generate_stats *stats,
                                      ft_error *err) FT_CHECK;
