@@ -100,8 +100,8 @@ static ft_status keep(ft_generation *g, const ft_token *t, ft_error *err)
     memcpy(w.top, g->top, (size_t)t->n_top * sizeof *w.top);
     buf_put(&g->waiting_text, t->text, t->len);
     buf_put(&g->waiting_text, "", 1);
-    buf_put(&g->waiting, &w, sizeof w);
     TRY(buf_status(&g->waiting_text, "generate: tokens that wait", err));
+    buf_put(&g->waiting, &w, sizeof w);
     return buf_status(&g->waiting, "generate: tokens that wait", err);
 }
 
