@@ -89,15 +89,34 @@ static void test_context_drops_are_the_same_with_drafts(void **state)
     }
 }
 
+/* r alone in a session whose random numbers count n_dropped positions more; free(). */
+static br_trace *as_if_dropped(ft_model *m, const br_request *r, int n_dropped)
+{
+    br_slot *x = calloc(1, sizeof *x);
+    br_trace *t = calloc(1, sizeof *t);
+    assert_true(x && t);
+    br_open(x, m, NULL, N_CTX);
+    br_begin(x, r, NULL);
+    x->s->n_dropped = n_dropped;
+    br_run(x->s->batch, x, 1);
+    br_end(x);
+    *t = x->t;
+    br_close(x);
+    free(x);
+    return t;
+}
+
 /* Catches what is dropped, kept and counted otherwise than documented, and a trace of the dropped turns in
- * what follows: at temperature 0 the rest is continued as by a new session that reads it, row by row. */
+ * what follows: the rest is continued, row by row, as by a new session that reads it; at a temperature the
+ * random numbers go on with the position in the whole conversation, so that none comes twice. */
 static void test_context_behind_a_drop_is_a_new_session(void **state)
 {
     (void)state;
-    for (int a = 0; a < 3; a++) {
-        ft_model *m = rig_model(family[a]);
+    for (int i = 0; i < 6; i++) {
+        ft_model *m = rig_model(family[i / 2]);
+        const float temp = i % 2 ? 0.8f : 0;
         talk t;
-        make_talk(&t, 1, 4, 40, 0);
+        make_talk(&t, 1, 4, 40, temp);
         const int n_prompt = t.r.n_prompt,
                   n_first = N_CTX - n_prompt + 1; /* tokens before the drop */
         br_trace *dropped = br_solo(m, &t.r, NULL, N_CTX);
@@ -109,13 +128,13 @@ static void test_context_behind_a_drop_is_a_new_session(void **state)
         rest.p.context = FT_CONTEXT_STOP;
         rest.p.n_mark = 0;
         rest.n_prompt = SYSTEM;
-        for (int i = SYSTEM + 2 * TURN; i < n_prompt; i++)
-            rest.prompt[rest.n_prompt++] = t.r.prompt[i];
-        for (int i = 0; i < n_first; i++)
-            rest.prompt[rest.n_prompt++] = dropped->id[i];
+        for (int k = SYSTEM + 2 * TURN; k < n_prompt; k++)
+            rest.prompt[rest.n_prompt++] = t.r.prompt[k];
+        for (int k = 0; k < n_first; k++)
+            rest.prompt[rest.n_prompt++] = dropped->id[k];
         assert_int_equal(rest.n_prompt, kept);
         rest.p.n_max = -1;
-        br_trace *fresh = br_solo(m, &rest, NULL, N_CTX);
+        br_trace *fresh = as_if_dropped(m, &rest, temp > 0 ? 2 * TURN : 0);
         assert_int_equal(fresh->n, n_second);
         assert_memory_equal(fresh->id, dropped->id + n_first, (size_t)n_second * sizeof(int32_t));
         assert_memory_equal(fresh->row, dropped->row + n_first,
@@ -203,7 +222,7 @@ static void test_context_without_turns_ends_the_text(void **state)
         /* An answer that repeats its own opening looks like turns. */
         t.r.p.sample.bias = bias;
         t.r.p.sample.n_bias = i == 4 ? 2 : 0;
-        t.r.p.sample.repeat_penalty = 2;
+        t.r.p.sample.presence_penalty = 100;
         t.r.p.sample.penalty_last_n = 1;
         br_trace *plain = br_solo(m, &t.r, NULL, N_CTX);
         assert_int_equal(plain->stats.finish, FT_FINISH_CONTEXT);
