@@ -4,6 +4,7 @@
 # rooms that it may call, so a call that goes upward fails to link.
 
 CC      ?= cc
+CXX     ?= g++
 CONFIG  ?= release
 B       := build/$(CONFIG)
 SAN     ?=
@@ -75,12 +76,16 @@ HELPER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(HELPERS))
 # An archive, so that a test takes only the helpers whose rooms it is linked with.
 HELPER_LIB := $(if $(HELPERS),$(B)/tests/libsupport.a)
 
+EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard examples/*.c)))
+CXX_TEST := $(B)/tests/cxx/public
+
 .DEFAULT_GOAL := all
-.PHONY: all lib cli tests
+.PHONY: all lib cli examples tests
 all: lib cli
 lib: $(B)/libforetoken.a $(B)/libforetoken.so
 cli: $(B)/foretoken
-tests: $(TESTS) $(REPLAYS)
+examples: $(EXAMPLES)
+tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST)
 
 # The instruction set of a kernel file is in its name; nothing else is built with more than the
 # baseline of the processor family.
@@ -116,6 +121,20 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 $(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
 	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a $(LIBS)
+
+# Programs of others: the public header and the archive are all that they see.
+$(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  LD    $@')
+	$(Q)$(CC) -std=c11 -O2 -g $(WARN) $(if $(filter 1,$(WERROR)),-Werror) -Iinclude -o $@ $< \
+	  $(B)/libforetoken.a $(LDSAN) $(LDOMP) $(LIBS)
+
+# The linker is that of CC, whose runtimes (OpenMP, sanitizers) the archive needs.
+$(CXX_TEST): tests/cxx/public.cpp $(B)/libforetoken.a include/foretoken/foretoken.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  CXX   $<')
+	$(Q)$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -pedantic -Iinclude -c -o $@.o $<
+	$(Q)$(CC) -o $@ $@.o $(B)/libforetoken.a $(LDSAN) $(LDOMP) -lstdc++ $(LIBS)
 
 $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	@mkdir -p $(@D)
@@ -159,6 +178,7 @@ clean:
 	rm -rf build
 help:
 	@echo 'make              the library and the command, under build/release/'
+	@echo 'make examples     the programs of examples/, which use the library as yours would'
 	@echo 'make demo         installs what is missing, builds, writes a paragraph with the bundled model'
 	@echo 'make check        builds and runs the tests (a few minutes)'
 	@echo 'make check-long   sanitizers, fuzzers, long runs'

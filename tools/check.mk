@@ -24,13 +24,13 @@ CLI_TESTS := $(sort $(wildcard tests/cli/*.sh))
 check:
 	@tools/deps.sh check
 	@$(BUILD) all tests
-	@tools/run-tests.sh $(B) tools/house.sh $(TESTS) $(REPLAYS) $(CLI_TESTS)
+	@tools/run-tests.sh $(B) tools/house.sh $(TESTS) $(REPLAYS) $(CXX_TEST) $(CLI_TESTS)
 
 # The same suite of another build, for tools/check-long.sh.
 .PHONY: check-suite
 check-suite:
 	@$(BUILD) all tests
-	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CLI_TESTS)
+	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CXX_TEST) $(CLI_TESTS)
 
 check-long:
 	@tools/deps.sh check

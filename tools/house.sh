@@ -39,7 +39,7 @@ check() {
 
 # Lines 'file "header"' or 'file <foretoken/foretoken.h>' of all includes that rules apply to.
 project_includes() {
-    files_of src cli server bench | while read -r file; do
+    files_of src cli server bench examples | while read -r file; do
         sed -nE 's|^[ \t]*#[ \t]*include[ \t]*("[^"]*"\|<foretoken/[^>]*>).*|\1|p' "$file" |
             sed "s|^|$file |"
     done
@@ -89,7 +89,7 @@ check_includes() {
 
 check_sizes() {
     local file n
-    files_of src cli server bench tests include | while read -r file; do
+    files_of src cli server bench examples tests include | while read -r file; do
         n=$(wc -l <"$file")
         if [ "$n" -le 600 ] || grep -q 'house: generated table' "$file"; then
             continue
@@ -127,7 +127,7 @@ calls_of() {
 }
 
 check_banned() {
-    files_of src cli server bench tests include |
+    files_of src cli server bench examples tests include |
         calls_of everywhere 'strcpy|strcat|sprintf|vsprintf|strtok|atoi|gets|rand|alloca'
     files_of src | grep -v '^src/base/' |
         calls_of 'in src outside base' \
@@ -149,7 +149,7 @@ check_format() {
     local tool
     tool=$(command -v clang-format-14 || command -v clang-format) ||
         { echo "clang-format is missing: run tools/deps.sh" && return; }
-    files_of src cli server bench tests include | xargs "$tool" --dry-run -Werror 2>&1 |
+    files_of src cli server bench examples tests include | xargs "$tool" --dry-run -Werror 2>&1 |
         grep -oE '^[^:]+:[0-9]+:[0-9]+: error' | awk -F: '!seen[$1]++ { print $1 ":" $2 ": run clang-format -i" }' ||
         true
 }

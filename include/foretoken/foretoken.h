@@ -527,7 +527,8 @@ typedef struct {
  * at the start of the next call. Without such a token the prompt has at least one. stats is filled in
  * any case.
  * Errors: RANGE (the prompt does not fit: nothing was read), ARG and NOMEM (nothing was read),
- * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it), DEVICE. */
+ * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it; or while tokens
+ * behind dropped turns were read again: it keeps what it has read of them), DEVICE. */
 FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
                                      const ft_generate_params *p, ft_generate_stats *stats,
                                      ft_error *err) FT_CHECK;
@@ -557,8 +558,8 @@ FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const i
 FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
 FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
 
-/* Advance g [n], of sessions of b, by one forward call: a chunk of the prompts that are still to read,
- * shared out evenly among them and the rest to the oldest, and a round of all that are decoding. What
+/* Advance g [n], of sessions of b, oldest first, by one forward call: a chunk of the prompts that are still
+ * to read, shared out evenly among them and the rest to the first, and a round of all that are decoding. What
  * one gets never depends on the others, bit for bit. One that fails does not touch the others: its state
  * says so. Ended ones are passed over.
  * Errors: ARG (a generation of another batch, more than n_session of them, one twice): nothing was done. */

@@ -45,15 +45,13 @@ static void divide(parts *p, ft_generation *const *g, int n)
     }
 }
 
-/* Rows of the prompts: an even share each, at least one while there are any; what some leave goes to
- * those before them in the list. */
+/* Rows of the prompts: an even share each; what some leave goes to those before them in the list, so
+ * that the first ones get a row each where there are more prompts than rows. */
 static void share_rows(parts *p, int n_chunk)
 {
     int left = n_chunk;
     for (int i = p->n_read - 1; i >= 0; i--) {
         int share = left / (i + 1);
-        if (share == 0 && left > 0 && i == 0)
-            share = left;
         p->read[i]->n_row = share > 0 ? generate_chunk(p->read[i], share) : 0;
         left -= p->read[i]->n_row;
     }
