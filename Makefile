@@ -3,7 +3,10 @@
 # Outputs go to build/$(CONFIG)/; a room of src/ is compiled file by file and linked with the
 # rooms that it may call, so a call that goes upward fails to link.
 
-CC      ?= cc
+CROSS   ?=
+ifeq ($(origin CC),default)
+  CC := $(CROSS)$(if $(CROSS),gcc,cc)
+endif
 CONFIG  ?= release
 B       := build/$(CONFIG)
 SAN     ?=
@@ -18,7 +21,7 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
-LIBS  := -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
+LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
   CONFIG := san-$(subst $(comma),-,$(SAN))
@@ -87,6 +90,7 @@ tests: $(TESTS) $(REPLAYS)
 $(B)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(B)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
+$(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 $(B)/obj/tests/%.o: ISA := -Itests
 
@@ -104,9 +108,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The static library shows ft_ names only: one relocatable object whose hidden symbols are local.
 $(B)/libforetoken.a: $(LIB_OBJ)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)ld -r -o $(B)/foretoken.o $^
-	$(Q)objcopy --localize-hidden $(B)/foretoken.o
-	$(Q)rm -f $@ && ar rcs $@ $(B)/foretoken.o
+	$(Q)$(CROSS)ld -r -o $(B)/foretoken.o $^
+	$(Q)$(CROSS)objcopy --localize-hidden $(B)/foretoken.o
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $(B)/foretoken.o
 
 $(B)/libforetoken.so: $(LIB_OBJ)
 	$(if $(Q),@echo '  LD    $@')
@@ -120,7 +124,7 @@ $(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
 $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $^
 
 room_of = $(firstword $(subst _, ,$(patsubst test_%,%,$(patsubst fuzz_%,%,$(basename $(notdir $(1)))))))
 

@@ -25,7 +25,7 @@
 /* ---- Levels ------------------------------------------------------------------------------- */
 
 static struct {
-    kern_table table[3];
+    kern_table table[4];
     int n;
 } level;
 
@@ -33,7 +33,7 @@ static kern_table ref;
 
 static bool find_levels(const char *only)
 {
-    static const char *const names[] = {"avx2", "avx512", "neon"};
+    static const char *const names[] = {"avx2", "avx512", "neon", "i8mm"};
     kern_select(&ref, 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         uint32_t flags;
