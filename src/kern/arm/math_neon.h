@@ -1,8 +1,7 @@
 /* math_neon.h - exp, lane sums, halves and parts of a vector, 4 lanes wide.
  *
  * For files built with the flags of the level "neon" or above. The formula of exp stands in
- * ref/math.h. Bytes and registers have the same order: little-endian systems only, as everywhere.
- * Largest values are found by comparison: FMAX and FMAXNM treat NaN in ways of their own. */
+ * ref/math.h. Little-endian systems only, as everywhere: registers are loaded as bytes. */
 #ifndef KERN_ARM_MATH_NEON_H
 #define KERN_ARM_MATH_NEON_H
 

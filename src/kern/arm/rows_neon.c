@@ -114,16 +114,14 @@ static void conv_silu(float *y, const float *const *x, const float *w, size_t w_
     }
 }
 
-/* The largest of x, a NaN passed over; -inf for none. */
+/* The largest of x, -inf for none. A NaN may win: it makes every x NaN in any case. */
 static float row_max(const float *x, int n)
 {
     float32x4_t m = vdupq_n_f32(-INFINITY);
     int i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const float32x4_t xi = vld1q_f32(x + i);
-        m = vbslq_f32(vcgtq_f32(xi, m), xi, m);
-    }
-    float best = vmaxvq_f32(m); /* no NaN got in */
+    for (; i + 4 <= n; i += 4)
+        m = vmaxq_f32(m, vld1q_f32(x + i));
+    float best = vmaxvq_f32(m);
     for (; i < n; i++)
         best = x[i] > best ? x[i] : best;
     return best;
