@@ -3,7 +3,10 @@
 # Outputs go to build/$(CONFIG)/; a room of src/ is compiled file by file and linked with the
 # rooms that it may call, so a call that goes upward fails to link.
 
-CC      ?= cc
+CROSS   ?=
+ifeq ($(origin CC),default)
+  CC := $(CROSS)$(if $(CROSS),gcc,cc)
+endif
 CXX     ?= g++
 CONFIG  ?= release
 B       := build/$(CONFIG)
@@ -19,7 +22,7 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
-LIBS  := -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
+LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
   CONFIG := san-$(subst $(comma),-,$(SAN))
@@ -92,6 +95,7 @@ tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST)
 $(B)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(B)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
+$(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 $(B)/obj/tests/%.o: ISA := -Itests
 
@@ -109,9 +113,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The static library shows ft_ names only: one relocatable object whose hidden symbols are local.
 $(B)/libforetoken.a: $(LIB_OBJ)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)ld -r -o $(B)/foretoken.o $^
-	$(Q)objcopy --localize-hidden $(B)/foretoken.o
-	$(Q)rm -f $@ && ar rcs $@ $(B)/foretoken.o
+	$(Q)$(CROSS)ld -r -o $(B)/foretoken.o $^
+	$(Q)$(CROSS)objcopy --localize-hidden $(B)/foretoken.o
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $(B)/foretoken.o
 
 $(B)/libforetoken.so: $(LIB_OBJ)
 	$(if $(Q),@echo '  LD    $@')
@@ -139,7 +143,7 @@ $(CXX_TEST): tests/cxx/public.cpp $(B)/libforetoken.a include/foretoken/foretoke
 $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $^
 
 room_of = $(firstword $(subst _, ,$(patsubst test_%,%,$(patsubst fuzz_%,%,$(basename $(notdir $(1)))))))
 
@@ -182,7 +186,9 @@ help:
 	@echo 'make demo         installs what is missing, builds, writes a paragraph with the bundled model'
 	@echo 'make check        builds and runs the tests (a few minutes)'
 	@echo 'make check-long   sanitizers, fuzzers, long runs'
+	@echo 'make check-arm    tests built for aarch64, on an emulator'
 	@echo 'make fuzz         every fuzz target for FUZZ_SECONDS (60) seconds'
 	@echo 'make deps         installs the Debian packages of tools/packages.txt'
 	@echo 'make clean        removes build/'
-	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name'
+	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name,'
+	@echo '           CROSS=aarch64-linux-gnu- with CFLAGS, LDFLAGS for its libraries'

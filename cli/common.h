@@ -56,7 +56,7 @@ model_args model_args_default(void);
     {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},      \
     {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},          \
     {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},          \
-    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon",                           \
+    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon|i8mm",                      \
      "instruction set; the best if not given"},                                                    \
     {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"},      \
     {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"},             \

@@ -159,7 +159,7 @@ isa_flags() {
     case $1 in
     *_avx2.h) echo -mavx2 -mfma -mf16c ;;
     *_avx512.h) echo -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c ;;
-    *_neon.h) [ "$(uname -m)" != aarch64 ] || echo -march=armv8.2-a+dotprod+fp16 ;;
+    *_neon.h) echo -march=armv8.2-a+dotprod+fp16 ;;
     esac
 }
 
@@ -170,14 +170,18 @@ compile_alone() { # COMPILER FLAG... HEADER
 }
 
 check_headers() {
-    local header
+    local header compiler
     files_of src cli server bench tests include | grep '\.h$' | while read -r header; do
+        compiler=gcc
         case $header in
         *_tmpl.h) continue ;; # a body, included with its types defined
         */x86/*) [ "$(uname -m)" = x86_64 ] || continue ;;
-        */arm/*) [ "$(uname -m)" = aarch64 ] || continue ;;
+        */arm/*)
+            [ "$(uname -m)" = aarch64 ] || compiler=aarch64-linux-gnu-gcc
+            command -v $compiler >/dev/null || continue
+            ;;
         esac
-        compile_alone gcc -std=c11 -D_POSIX_C_SOURCE=200809L -x c -I. "$header"
+        compile_alone $compiler -std=c11 -D_POSIX_C_SOURCE=200809L -x c -I. "$header"
     done
     files_of include | while read -r header; do
         compile_alone g++ -std=c++17 -x c++ -I. "$header"

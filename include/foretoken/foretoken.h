@@ -128,7 +128,8 @@ typedef struct ft_model ft_model;
 typedef struct {
     const char *mtp_path; /* a separate file with the draft head; NULL: the model's own, if any */
     int n_thread;         /* 0: one per usable core */
-    const char *cpu; /* "generic", "avx2", "avx512", "neon"; NULL: the best of this processor */
+    /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best of this processor. */
+    const char *cpu;
     /* Types that the drafter holds its matrices in: "default" (Q8_0 for what the file holds as F32,
      * F16 or BF16), "file", "q8_0", "q5_0", "q4_0". Speed only: the text stays the same. */
     const char *draft_quant;        /* the wide ones; NULL: "default" */

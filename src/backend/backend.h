@@ -19,7 +19,7 @@ typedef struct backend backend;
 
 typedef struct {
     int n_thread;      /* 0: one per usable core */
-    const char *level; /* "generic", "avx2", "avx512", "neon"; NULL: the best there is */
+    const char *level; /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best */
 } backend_params;
 
 /* Errors: NOMEM; UNSUPPORTED when this processor lacks the level; ARG for an unknown name. */
