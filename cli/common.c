@@ -16,8 +16,15 @@ static const char *option_of(const char *msg, size_t *len)
 {
     static const struct {
         const char *field, *option;
-    } known[] = {{"n_ctx", "--ctx-size"}, {"n_window", "--window"}, {"n_skip", "--skip"},
-                 {"kv_type", "--kv"},     {"cpu", "--cpu"},         {"prompt", "--prompt, --file"}};
+    } known[] = {{"n_ctx", "--ctx-size"},
+                 {"n_window", "--window"},
+                 {"n_skip", "--skip"},
+                 {"kv_type", "--kv"},
+                 {"cpu", "--cpu"},
+                 {"prompt", "--prompt, --file"},
+                 {"n_draft_vocab", "--draft-vocab-size"},
+                 {"shape", "--shape"},
+                 {"type", "--type"}};
     *len = strcspn(msg, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i].field) == *len && strncmp(known[i].field, msg, *len) == 0)
@@ -134,6 +141,25 @@ void progress_end(progress_bar *p)
     if (p->shown)
         fprintf(stderr, "\r\033[K");
     *p = (progress_bar){.label = p->label};
+}
+
+/* ---- Rules of verification -------------------------------------------------------------------------- */
+
+static const char *const rule_name[] = {"coupled", "block", "ratio", "greedy-match"};
+
+const char *verify_name(ft_verify rule)
+{
+    return rule_name[rule];
+}
+
+bool verify_find(const char *name, size_t len, ft_verify *out)
+{
+    for (size_t i = 0; i < sizeof rule_name / sizeof *rule_name; i++)
+        if (strlen(rule_name[i]) == len && strncmp(rule_name[i], name, len) == 0) {
+            *out = (ft_verify)i;
+            return true;
+        }
+    return false;
 }
 
 /* ---- Models and texts ------------------------------------------------------------------------------- */

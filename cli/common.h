@@ -37,6 +37,11 @@ uint64_t peak_resident_bytes(void);
 void interrupt_install(ft_session *s);
 bool interrupted(void);
 
+/* Rules of verification by name: "coupled", "block", "ratio", "greedy-match". */
+const char *verify_name(ft_verify rule);
+/* The rule whose name is the first len bytes of name; false: there is none. */
+bool verify_find(const char *name, size_t len, ft_verify *out);
+
 /* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
 typedef struct {
     const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers, *draft_vocab;
@@ -51,7 +56,7 @@ model_args model_args_default(void);
     {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},      \
     {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},          \
     {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},          \
-    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon",                           \
+    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon|i8mm",                      \
      "instruction set; the best if not given"},                                                    \
     {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"},      \
     {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"},             \
@@ -93,6 +98,7 @@ void warn_draft_vocab(const char *command, const ft_model *m, const int32_t *tok
 
 /* The commands. */
 int cmd_run(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
@@ -100,7 +106,9 @@ int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_draft_error(int argc, char **argv);
 int cmd_draft_vocab(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_session(int argc, char **argv);
+int cmd_floor(int argc, char **argv);
 
 #endif

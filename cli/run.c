@@ -151,15 +151,6 @@ static int get_prompt(const options *o, char **text, size_t *len)
     return -1;
 }
 
-static ft_verify verify_of(const char *name)
-{
-    static const char *const rule[] = {"coupled", "block", "ratio", "greedy-match"};
-    int i = 0;
-    while (strcmp(rule[i], name) != 0) /* the parser let no other name through */
-        i++;
-    return (ft_verify)i;
-}
-
 /* --logit-bias ID=X to o->sample.bias; the exit code, -1: go on. */
 static int parse_bias(options *o)
 {
@@ -191,7 +182,7 @@ static void set_params(const options *o, ft_generate_params *p)
     p->special = o->special;
     p->sample = o->sample;
     p->n_min = o->n_min;
-    p->verify = verify_of(o->verify);
+    verify_find(o->verify, strlen(o->verify), &p->verify); /* the parser let no other through */
     p->draft_argmax = strcmp(o->draft_sampling, "argmax") == 0;
     p->stop = o->stop.item;
     p->n_stop = o->stop.n;

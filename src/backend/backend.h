@@ -19,7 +19,7 @@ typedef struct backend backend;
 
 typedef struct {
     int n_thread;      /* 0: one per usable core */
-    const char *level; /* "generic", "avx2", "avx512", "neon"; NULL: the best there is */
+    const char *level; /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best */
 } backend_params;
 
 /* Errors: NOMEM; UNSUPPORTED when this processor lacks the level; ARG for an unknown name. */
@@ -37,6 +37,12 @@ void be_release(backend *be, void *p, size_t n_bytes);
 void be_zero(backend *be, void *p, size_t n_bytes);
 /* Copy inside device memory; the ranges may overlap. */
 void be_move(backend *be, void *dst, const void *src, size_t n_bytes);
+
+/* Read n_bytes from all threads at once, every byte once; p is 64-byte aligned, n_bytes a multiple of
+ * 4096. Returns a value that depends on all of them, so that no read can be left out. */
+uint64_t be_read_all(backend *be, const void *p, size_t n_bytes);
+/* Write n_bytes from all threads, so that device memory is really there. The same conditions. */
+void be_touch_all(backend *be, void *p, size_t n_bytes);
 
 /* ---- Matrix products ------------------------------------------------------------------------ */
 

@@ -260,6 +260,7 @@ ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t 
         return st;
     }
     prepare_adapt(s, p);
+    g->prompt_end = s->state->n_past + (s->pending >= 0) + n_prompt;
     atomic_store(&s->cancel, false);
     g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     s->generation = g;
@@ -317,8 +318,8 @@ void generate_cancel(ft_generation *g)
     generate_done(g, FT_FINISH_CANCELLED);
     if (reading) {
         g->error.code = FT_CANCELLED;
-        snprintf(g->error.msg, sizeof g->error.msg, "stopped after %d of %d prompt tokens",
-                 g->n_read, g->n_input);
+        snprintf(g->error.msg, sizeof g->error.msg, "stopped after %d of %d %s", g->n_read,
+                 g->n_input, g->rereading ? "tokens to read again" : "prompt tokens");
     }
 }
 

@@ -58,7 +58,8 @@ struct ft_generation {
     int n_input, n_read;
     int32_t *again; /* owned: the input when turns were dropped */
     bool rereading;
-    int *mark; /* [n_mark] owned: ends of messages, in positions of the session */
+    int prompt_end; /* position behind the prompt */
+    int *mark;      /* [n_mark] owned: ends of messages, in positions of the session */
     int n_mark;
     int kept_at; /* position of the last checkpoint that was asked for */
 

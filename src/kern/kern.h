@@ -173,7 +173,7 @@ typedef void kern_attn_fn(const kern_attn *a);
 /* ---- The table ---------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name; /* of the strongest level in it: "generic", "avx2", "avx512", "neon" */
+    const char *name; /* of the strongest level in it: "generic", "avx2", "avx512", "neon", "i8mm" */
     kern_quant_q8_fn *quant_q8;
     kern_act act[KERN_N_TYPE];
     kern_matmul_fn *matmul[KERN_N_TYPE]; /* NULL where act is KERN_ACT_NONE */
@@ -195,6 +195,7 @@ typedef struct {
 #define KERN_CPU_AVX2   (1u << 0) /* AVX2, FMA, F16C */
 #define KERN_CPU_AVX512 (1u << 1) /* AVX-512 F BW VL DQ VNNI */
 #define KERN_CPU_NEON   (1u << 8) /* NEON with dotprod and fp16 */
+#define KERN_CPU_I8MM   (1u << 9) /* the products of 8-bit matrices */
 #define KERN_CPU_ALL    0xffffffffu
 
 /* Levels that this processor has and this system saves the registers of. */

@@ -45,9 +45,9 @@ static void test_open_cpu_levels(void **state)
     char path[TEST_PATH_MAX];
     tiny_opts o = tiny_default(MODEL_QWEN35);
     tiny_write(test_path(path, "cpu.gguf"), &o);
-    static const char *const level[] = {"generic", "avx2", "avx512", "neon"};
+    static const char *const level[] = {"generic", "avx2", "avx512", "neon", "i8mm"};
     int n_run = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (int)ARRAY_LEN(level); i++) {
         ft_model *m;
         ft_model_params p = {.n_thread = 1, .cpu = level[i]};
         rig_err = (ft_error){0};
@@ -68,7 +68,7 @@ static void test_open_cpu_levels(void **state)
     ft_model *m;
     ft_model_params p = {.cpu = "sse9"};
     FAILS(ft_model_open(&m, path, &p, &rig_err), FT_ARG,
-          "'sse9', want generic, avx2, avx512 or neon");
+          "'sse9', want generic, avx2, avx512, neon or i8mm");
     p = (ft_model_params){.n_thread = -1};
     FAILS(ft_model_open(&m, path, &p, &rig_err), FT_ARG, "threads: -1");
     assert_null(m);

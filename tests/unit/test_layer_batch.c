@@ -89,7 +89,7 @@ static const model_arch arch[] = {MODEL_QWEN35, MODEL_QWEN35MOE, MODEL_QWEN4EXP}
  * thread and two. */
 static void check_chunks(dtype type)
 {
-    static const char *const level[] = {"generic", "avx2", "avx512"};
+    static const char *const level[] = {"generic", "avx2", "avx512", "neon", "i8mm"};
     uint32_t have = kern_cpu_flags();
     for (size_t a = 0; a < ARRAY_LEN(arch); a++) {
         char path[TEST_PATH_MAX], what[96];

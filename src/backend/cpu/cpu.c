@@ -23,7 +23,8 @@ ft_status backend_create(backend **out, const backend_params *p, ft_error *err)
         uint32_t want;
         if (!kern_cpu_parse(&want, p->level))
             return err_set(err, FT_ARG,
-                           "cpu: unknown level '%s', want generic, avx2, avx512 or neon", p->level);
+                           "cpu: unknown level '%s', want generic, avx2, avx512, neon or i8mm",
+                           p->level);
         if (want & ~flags)
             return err_set(err, FT_UNSUPPORTED, "cpu: this processor lacks '%s'", p->level);
         flags = want;

@@ -1,6 +1,6 @@
-/* attn_tmpl.h - attention of one KV head: the walk over cells that the files of this folder share.
+/* attn_tmpl.h - attention of one KV head: the walk over cells that the instruction sets share.
  *
- * Included once by attn_avx2.c and attn_avx512.c, which define before:
+ * Included once by a file that defines before:
  *   SCORE_CELLS, TILE_Q    cells of a score tile; query heads of a score and of a value tile
  *   SLAB                   columns of V taken at a time: 32 rows of 64 floats are 8 KiB
  *   load_floats            values i0 .. i0 + n - 1 of a cell's row
