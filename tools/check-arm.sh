@@ -51,7 +51,8 @@ fetch_libs() {
 
 make_arm() {
     make --no-print-directory -j"$(nproc)" CROSS=$tool- CONFIG=arm WERROR=1 \
-        CFLAGS="-isystem $sysroot/usr/include" LDFLAGS="-L$libs" "$@"
+        CFLAGS="-isystem build/arm-sysroot/usr/include -DTEST_SLOWDOWN=30.0" \
+        LDFLAGS="-Lbuild/arm-sysroot/usr/lib/$tool" "$@"
 }
 
 # run_on CPU PROGRAM...: by tools/run-tests.sh on an emulated processor.
