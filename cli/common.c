@@ -172,6 +172,7 @@ model_args model_args_default(void)
                         .n_chunk = p.n_chunk,
                         .sink = p.sink,
                         .window = p.window,
+                        .checkpoint_mem = ft_model_params_default().checkpoint_mem,
                         .draft_quant = "default",
                         .draft_quant_mixers = "file"};
 }
@@ -188,7 +189,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                           .cpu = a->cpu,
                           .draft_quant = a->draft_quant,
                           .draft_quant_mixers = a->draft_quant_mixers,
-                          .draft_vocab = a->draft_vocab};
+                          .draft_vocab = a->draft_vocab,
+                          .checkpoint_mem = a->checkpoint_mem};
     ft_error err = {0};
     ft_status st = ft_model_open(m, a->model, &mp, &err);
     if (st != FT_OK)
@@ -200,7 +202,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                             .kv_type = a->kv,
                             .no_draft = a->no_drafter,
                             .sink = a->sink,
-                            .window = a->window};
+                            .window = a->window,
+                            .checkpoint_every = a->checkpoint_every};
     st = ft_session_create(s, *m, &sp, &err);
     if (st == FT_OK)
         return -1;

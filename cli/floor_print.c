@@ -82,8 +82,9 @@ static void print_tensors(const ft_account *a)
         char shape[64] = "", note[64], text[160];
         if (x->n_mat > 1)
             snprintf(shape, sizeof shape, "%d x ", x->n_mat);
-        snprintf(text, sizeof text, "%d x [%s%d x %d]  %s", x->n_tensor, shape, x->n_row, x->n_col,
-                 note_of(note, x));
+        note_of(note, x);
+        snprintf(text, sizeof text, "%d x [%s%d x %d]%s%s", x->n_tensor, shape, x->n_row, x->n_col,
+                 note[0] ? "  " : "", note);
         print_line(x->part, x->type, x->bytes, a->bytes, text);
     }
 }

@@ -128,7 +128,8 @@ typedef struct ft_model ft_model;
 typedef struct {
     const char *mtp_path; /* a separate file with the draft head; NULL: the model's own, if any */
     int n_thread;         /* 0: one per usable core */
-    const char *cpu; /* "generic", "avx2", "avx512", "neon"; NULL: the best of this processor */
+    /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best of this processor. */
+    const char *cpu;
     /* Types that the drafter holds its matrices in: "default" (Q8_0 for what the file holds as F32,
      * F16 or BF16), "file", "q8_0", "q5_0", "q4_0". Speed only: the text stays the same. */
     const char *draft_quant;        /* the wide ones; NULL: "default" */
@@ -245,7 +246,8 @@ typedef struct {
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
 
-/* Bytes that ft_session_create would reserve. Errors as there. */
+/* Bytes that a session takes with a full context. Memory for cells grows with the text; all else is taken by
+ * ft_session_create. Errors as there. */
 FT_API ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t *n_bytes,
                                  ft_error *err) FT_CHECK;
 /* p NULL: the defaults. m is borrowed. Errors: ARG (names the field), NOMEM (says how much). */
@@ -501,6 +503,9 @@ typedef struct {
      * accepted; what stands behind a rejected one is drafted, and not verified. */
     uint64_t verified_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     uint64_t steps; /* draft steps run */
+    uint64_t
+        failed; /* times that memory for the drafter's cells was wanting: a round without drafts, or
+                      * drafts that know less of the text */
     double draft_seconds, verify_seconds;
     uint64_t step_bytes; /* that one draft step has to read: weights and cells */
     size_t state_bytes;  /* of the drafter */
@@ -523,7 +528,8 @@ typedef struct {
  * at the start of the next call. Without such a token the prompt has at least one. stats is filled in
  * any case.
  * Errors: RANGE (the prompt does not fit: nothing was read), ARG and NOMEM (nothing was read),
- * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it), DEVICE. */
+ * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it; or while tokens
+ * behind dropped turns were read again: it keeps what it has read of them), DEVICE. */
 FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
                                      const ft_generate_params *p, ft_generate_stats *stats,
                                      ft_error *err) FT_CHECK;
@@ -553,8 +559,8 @@ FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const i
 FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
 FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
 
-/* Advance g [n], of sessions of b, by one forward call: a chunk of the prompts that are still to read,
- * shared out evenly among them and the rest to the oldest, and a round of all that are decoding. What
+/* Advance g [n], of sessions of b, oldest first, by one forward call: a chunk of the prompts that are still
+ * to read, shared out evenly among them and the rest to the first, and a round of all that are decoding. What
  * one gets never depends on the others, bit for bit. One that fails does not touch the others: its state
  * says so. Ended ones are passed over.
  * Errors: ARG (a generation of another batch, more than n_session of them, one twice): nothing was done. */
@@ -580,7 +586,7 @@ typedef struct {
     int n_tok;
     int *
         mark; /* [n_mark] counts of tokens behind the system message, if any, and behind every further
-                * message: for ft_generate_params.mark */
+                * message (tool answers in a row are one): for ft_generate_params.mark */
     int n_mark;
 } ft_chat_prompt;
 /* json [len]: an object with "messages" and optionally "tools", "enable_thinking" (default true) and
@@ -759,8 +765,8 @@ FT_API void ft_account_free(ft_account *a); /* {0} is allowed */
 FT_API const char *ft_shape_name(int i);
 FT_API const char *ft_shape_source(int i); /* where its numbers come from */
 
-/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the best of some
- * passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
+/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the fastest piece of
+ * several passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
  * Errors: ARG (n_thread), NOMEM. */
 FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
                                       ft_error *err) FT_CHECK;

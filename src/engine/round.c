@@ -80,9 +80,13 @@ static void draft_one(ft_generation *g)
     arena *scratch = &s->batch->scratch;
     const float *row = n == 0 ? draft_begin(s->drafter, scratch, s->state->tok, n_past, s->pending)
                               : draft_next(s->drafter, scratch, g->draft[n - 1]);
+    if (!row) { /* counted by the drafter */
+        g->drafting = false;
+        return;
+    }
     sample_dist *q = g->q ? &g->q[n] : &s->q;
-    g->stats.draft.steps++;
-    g->drafting = propose(g, row, n, q);
+    g->stats.draft.steps += row != NULL;
+    g->drafting = row && propose(g, row, n, q); /* no memory for cells: counted by the drafter */
     if (g->drafting) {
         g->draft[n] = verify_draft(&g->round, n, q);
         tok[1 + n] = g->draft[n];
@@ -265,5 +269,6 @@ void round_draft_stats(ft_generation *g)
     } else {
         d->off_reason = "none was worth its cost, or the text was too short";
     }
+    d->failed = s->drafter ? draft_failed(s->drafter) - g->n_failed : 0;
     d->state_bytes = s->drafter ? draft_bytes(s->drafter) : 0;
 }

@@ -181,7 +181,9 @@ static void test_shape_written_to_a_file_binds_to_what_it_describes(void **state
         gguf_file *f;
         model *m;
         ft_error err = {0};
-        if (gguf_open(&f, path, &err) != FT_OK || model_open(&m, f, NULL, &err) != FT_OK)
+        if (gguf_open(&f, path, &err) != FT_OK)
+            fail_msg("%s", err.msg);
+        if (model_open(&m, f, NULL, &err) != FT_OK)
             fail_msg("%s", err.msg);
         assert_string_equal(m->warning, "");
         assert_true(m->has_mtp && s->m.has_mtp);

@@ -23,7 +23,8 @@ ft_status backend_create(backend **out, const backend_params *p, ft_error *err)
         uint32_t want;
         if (!kern_cpu_parse(&want, p->level))
             return err_set(err, FT_ARG,
-                           "cpu: unknown level '%s', want generic, avx2, avx512 or neon", p->level);
+                           "cpu: unknown level '%s', want generic, avx2, avx512, neon or i8mm",
+                           p->level);
         if (want & ~flags)
             return err_set(err, FT_UNSUPPORTED, "cpu: this processor lacks '%s'", p->level);
         flags = want;
@@ -96,13 +97,22 @@ size_t be_cell_bytes(dtype type, int n)
     return dtype_row_bytes(type, (size_t)n);
 }
 
-void be_store_cells(backend *be, void *base, dtype type, size_t cell_bytes, int first,
-                    const float *rows, int n_row, int n)
+void be_store_cells(backend *be, const be_cells *c, int first, const float *rows, int n_row, int n)
 {
     (void)be;
     for (int i = 0; i < n_row; i++) {
-        uint8_t *cell = (uint8_t *)base + (size_t)(first + i) * cell_bytes;
-        bool ok = kern_encode((int)type, cell, rows + (size_t)i * (size_t)n, (size_t)n);
+        bool ok = kern_encode((int)c->type, be_cell(c, first + i), rows + (size_t)i * (size_t)n,
+                              (size_t)n);
         (void)ok; /* the state's types all have an encoder */
+    }
+}
+
+void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n)
+{
+    (void)be;
+    for (int i = 0; i < n_row; i++) {
+        bool ok = kern_decode((int)c->type, rows + (size_t)i * (size_t)n, be_cell(c, first + i),
+                              (size_t)n);
+        (void)ok; /* a type of the state */
     }
 }
