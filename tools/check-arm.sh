@@ -90,9 +90,10 @@ trap 'rm -f "$own"' EXIT
 [ ${#totals[@]} -gt 0 ] || totals=(-t "$own")
 
 # Text, files, models and the command: `char` has no sign here. What only counts or draws numbers in
-# plain C (drafting lengths, statistics of the sampler) would take an hour and show nothing new.
+# plain C (drafting lengths, rollback, statistics of the sampler) would take an hour and show nothing
+# new.
 units=()
-for test in tests/unit/test_{base,gguf,text,model,convert,layer}*.c \
+for test in tests/unit/test_{base,gguf,text,model,convert}*.c tests/unit/test_layer_batch.c \
     tests/unit/test_engine_{golden,draft_golden,generate,api}.c; do
     units+=("$build/${test%.c}")
 done
