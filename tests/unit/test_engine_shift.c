@@ -100,7 +100,7 @@ static void test_shift_keeps_the_drafter_cells_that_are_true(void **state)
         assert_int_equal(draft_ready(s->drafter, n_past), table[i].want > 0);
         if (table[i].want == 0)
             continue;
-        assert_non_null(draft_begin(s->drafter, &s->scratch, s->state->tok, n_past, 5));
+        assert_non_null(draft_begin(s->drafter, &s->batch->scratch, s->state->tok, n_past, 5));
         if (draft_last_read(s->drafter) != table[i].want)
             fail_msg("case %zu: %d cells read", i, draft_last_read(s->drafter));
         draft_end(s->drafter);
