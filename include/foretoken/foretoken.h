@@ -506,6 +506,7 @@ typedef struct {
     uint64_t
         failed; /* times that memory for the drafter's cells was wanting: a round without drafts, or
                       * drafts that know less of the text */
+    /* Of steps and rounds that others shared, all of their time counts. */
     double draft_seconds, verify_seconds;
     uint64_t step_bytes; /* that one draft step has to read: weights and cells */
     size_t state_bytes;  /* of the drafter */
