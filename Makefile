@@ -22,6 +22,10 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
+# Line editing in `foretoken chat`, where the library is there.
+ifndef LIBEDIT
+  LIBEDIT := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1 || echo 0)
+endif
 LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
@@ -99,11 +103,12 @@ $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
 $(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 $(B)/obj/tests/%.o: ISA := -Itests
+$(B)/obj/cli/chat_edit.o: ISA := -DFT_LIBEDIT=$(LIBEDIT)
 
 # A change of flags rebuilds everything.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS)' > $@
+	@echo '$(CC) $(FLAGS) $(LIBEDIT)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LIBEDIT)' > $@
 FORCE:
 
 $(B)/obj/%.o: %.c $(B)/flags
@@ -125,7 +130,8 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 # The command uses the public header, and base for buffers and files.
 $(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
-	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a $(LIBS)
+	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a \
+	  $(if $(filter 1,$(LIBEDIT)),-ledit) $(LIBS)
 
 # Programs of others: the public header and the archive are all that they see.
 $(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
@@ -197,5 +203,5 @@ help:
 	@echo 'make fuzz         every fuzz target for FUZZ_SECONDS (60) seconds'
 	@echo 'make deps         installs the Debian packages of tools/packages.txt'
 	@echo 'make clean        removes build/'
-	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name,'
+	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, LIBEDIT=0, WERROR=1, V=1, CONFIG=name,'
 	@echo '           CROSS=aarch64-linux-gnu- with CFLAGS, LDFLAGS for its libraries'
