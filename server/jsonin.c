@@ -1,0 +1,58 @@
+/* jsonin.c - see jsonin.h. */
+#include "jsonin.h"
+
+#include <string.h>
+
+/* Values are counted by what begins or separates them: [ { and the comma. Strings are passed over;
+ * what is no JSON is left to the parser. */
+static bool check_size(const char *text, size_t len, api_error *e)
+{
+    int depth = 0, n = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (c == '"') {
+            for (i++; i < len && text[i] != '"'; i++)
+                i += text[i] == '\\';
+        } else if (c == '[' || c == '{') {
+            n++;
+            if (++depth > JSONIN_MAX_DEPTH)
+                return api_fail(e, 400, "invalid_json", NULL,
+                                "the body's JSON is nested deeper than %d, at byte %zu",
+                                JSONIN_MAX_DEPTH, i);
+        } else if (c == ']' || c == '}') {
+            depth--;
+        } else if (c == ',') {
+            n++;
+        }
+        if (n > JSONIN_MAX_VALUES)
+            return api_fail(e, 400, "invalid_json", NULL, "the body's JSON has more than %d values",
+                            JSONIN_MAX_VALUES);
+    }
+    return true;
+}
+
+json_t *jsonin_object(const char *text, size_t len, api_error *e)
+{
+    if (len == 0) {
+        api_fail(e, 400, "invalid_json", NULL, "the body is empty, want a JSON object");
+        return NULL;
+    }
+    if (!check_size(text, len, e))
+        return NULL;
+    json_error_t why;
+    json_t *j =
+        json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    if (!j) {
+        bool memory = json_error_code(&why) == json_error_out_of_memory;
+        api_fail(e, memory ? 500 : 400, memory ? NULL : "invalid_json", NULL,
+                 "the body is no valid JSON: line %d, column %d: %.160s", why.line, why.column,
+                 why.text);
+        return NULL;
+    }
+    if (!json_is_object(j)) {
+        json_decref(j);
+        api_fail(e, 400, "invalid_json", NULL, "the body is no JSON object");
+        return NULL;
+    }
+    return j;
+}
