@@ -562,7 +562,7 @@ typedef struct {
     int n_tok;
     int *
         mark; /* [n_mark] counts of tokens behind the system message, if any, and behind every further
-                * message: for ft_generate_params.mark */
+                * message (tool answers in a row are one): for ft_generate_params.mark */
     int n_mark;
 } ft_chat_prompt;
 /* json [len]: an object with "messages" and optionally "tools", "enable_thinking" (default true) and

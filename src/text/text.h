@@ -26,6 +26,8 @@ bool tok_is_end(const tokenizer *t, int32_t id);
 bool tok_is_special(const tokenizer *t, int32_t id); /* CONTROL in token_type */
 /* Id of the token whose text is exactly s; -1: none. */
 int32_t tok_find(const tokenizer *t, const char *s, size_t len);
+/* Id of the control or user-defined token whose text is exactly s; -1: none. */
+int32_t tok_find_special(const tokenizer *t, const char *s, size_t len);
 
 typedef enum {
     TOK_PLAIN = 0,        /* special-token text stays text */

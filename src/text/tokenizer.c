@@ -96,6 +96,14 @@ int32_t tok_find(const tokenizer *t, const char *s, size_t len)
     return vocab_find(&t->vocab, (const uint8_t *)s, len);
 }
 
+int32_t tok_find_special(const tokenizer *t, const char *s, size_t len)
+{
+    size_t at = 0, n;
+    int32_t id;
+    bool found = special_next(&t->specials, (const uint8_t *)s, len, &at, &n, &id);
+    return found && n == len ? id : -1;
+}
+
 const char *tok_bytes(const tokenizer *t, int32_t id, bool skip_special, size_t *len)
 {
     *len = 0;
