@@ -18,6 +18,7 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
+SERVER_LIBS := -lmicrohttpd
 LIBS  := -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
@@ -53,9 +54,10 @@ DEPS_sample  := base sample
 DEPS_draft   := base gguf model kern backend state layer draft
 DEPS_convert := base gguf text kern convert
 DEPS_engine  := $(ROOMS)
+DEPS_server  := $(ROOMS) server
 DEPS_tests   := $(ROOMS)
 
-src_of = $(sort $(wildcard src/$(1)/*.c) $(wildcard src/$(1)/ref/*.c) $(wildcard src/$(1)/cpu/*.c) \
+src_of = $(sort $(if $(filter server,$(1)),$(wildcard server/*.c)) $(wildcard src/$(1)/*.c) $(wildcard src/$(1)/ref/*.c) $(wildcard src/$(1)/cpu/*.c) \
   $(if $(filter x86_64,$(ARCH)),$(wildcard src/$(1)/x86/*.c)) \
   $(if $(filter aarch64,$(ARCH)),$(wildcard src/$(1)/arm/*.c)))
 obj_of = $(patsubst %.c,$(B)/obj/%.o,$(call src_of,$(1)))
@@ -88,7 +90,9 @@ $(B)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(B)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
 
-$(B)/obj/tests/%.o: ISA := -Itests
+# Programs spell the headers of server/ from the root.
+$(B)/obj/tests/%.o: ISA := -Itests -I.
+$(B)/obj/cli/%.o: ISA := -I.
 
 # A change of flags rebuilds everything.
 $(B)/flags: FORCE
@@ -112,15 +116,19 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 	$(if $(Q),@echo '  LD    $@')
 	$(Q)$(CC) -shared -Wl,-soname,libforetoken.so.0 -Wl,--no-undefined $(LDSAN) $(LDOMP) -o $@ $^ $(LIBS)
 
-# The command uses the public header, and base for buffers and files.
-$(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
+# The command uses the public header, the server, and base for buffers and files.
+$(B)/foretoken: $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
-	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a $(LIBS)
+	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) \
+	  $(B)/libforetoken.a $(SERVER_LIBS) $(LIBS)
 
 $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  AR    $@')
 	$(Q)rm -f $@ && ar rcs $@ $^
+
+# What a room's tests need besides LIBS.
+libs_for = $(if $(filter server,$(1)),$(SERVER_LIBS))
 
 room_of = $(firstword $(subst _, ,$(patsubst test_%,%,$(patsubst fuzz_%,%,$(basename $(notdir $(1)))))))
 
@@ -129,8 +137,8 @@ define TEST_RULE
 $(B)/tests/$(1)/$(2): tests/$(1)/$(2).c $$(call objs_for,$(call room_of,$(2))) $$(HELPER_LIB) $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo '  TEST  $$<')
-	$$(Q)$$(CC) $$(FLAGS) -Itests -MMD -MP -MF $$@.d -o $$@ $$< $$(HELPER_LIB) $$(call objs_for,$(call room_of,$(2))) \
-	  $$(LDSAN) $$(LDOMP) -lcmocka $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -MMD -MP -MF $$@.d -o $$@ $$< $$(HELPER_LIB) $$(call objs_for,$(call room_of,$(2))) \
+	  $$(LDSAN) $$(LDOMP) -lcmocka $$(call libs_for,$(call room_of,$(2))) $$(LIBS)
 endef
 $(foreach t,$(TEST_SRC),$(eval $(call TEST_RULE,$(notdir $(patsubst %/,%,$(dir $(t)))),$(basename $(notdir $(t))))))
 
@@ -139,7 +147,8 @@ $(foreach t,$(TEST_SRC),$(eval $(call TEST_RULE,$(notdir $(patsubst %/,%,$(dir $
 define FUZZ_RULE
 $(B)/tests/fuzz/replay_$(1): tests/fuzz/fuzz_$(1).c tests/fuzz/replay_main.c $$(call objs_for,$(call room_of,fuzz_$(1))) $(B)/flags
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(FLAGS) -Itests -o $$@ $$(filter %.c %.o,$$^) $$(LDSAN) $$(LDOMP) $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -o $$@ $$(filter %.c %.o,$$^) $$(LDSAN) $$(LDOMP) \
+	  $$(call libs_for,$(call room_of,fuzz_$(1))) $$(LIBS)
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZ_RULE,$(f))))
 

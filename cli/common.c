@@ -17,7 +17,8 @@ static const char *option_of(const char *msg, size_t *len)
     static const struct {
         const char *field, *option;
     } known[] = {{"n_ctx", "--ctx-size"}, {"n_window", "--window"}, {"n_skip", "--skip"},
-                 {"kv_type", "--kv"},     {"cpu", "--cpu"},         {"prompt", "--prompt, --file"}};
+                 {"kv_type", "--kv"},     {"cpu", "--cpu"},         {"prompt", "--prompt, --file"},
+                 {"host", "--host"}};
     *len = strcspn(msg, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i].field) == *len && strncmp(known[i].field, msg, *len) == 0)

@@ -108,6 +108,14 @@ job_cancel_reason job_cancelled(const job *j)
     return (job_cancel_reason)atomic_load(&j->cancel);
 }
 
+bool job_has_ended(job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    bool ended = j->state == JOB_ENDED;
+    pthread_mutex_unlock(&j->lock);
+    return ended;
+}
+
 /* ---- The connection's side ---- */
 
 job_news job_wait(job *j, job_box *box, double seconds)

@@ -79,6 +79,7 @@ void job_unref(job *j); /* NULL is allowed */
 /* ---- Any thread ---- */
 void job_cancel(job *j, job_cancel_reason why);
 job_cancel_reason job_cancelled(const job *j);
+bool job_has_ended(job *j);
 
 /* ---- The connection's side ---- */
 typedef enum { JOB_TOKENS, JOB_WAITING, JOB_OVER } job_news;

@@ -3,31 +3,51 @@
 
 #include <string.h>
 
-/* Values are counted by what begins or separates them: [ { and the comma. Strings are passed over;
- * what is no JSON is left to the parser. */
-static bool check_size(const char *text, size_t len, api_error *e)
+/* What a text is before it is parsed. Values are counted by what begins or separates them: [ { and the
+ * comma. Strings are passed over; what is no JSON is left to the parser. */
+typedef struct {
+    int n, depth;   /* values; the deepest nesting */
+    size_t deep_at; /* where it passed the limit */
+} extent;
+
+static extent measure(const char *text, size_t len)
 {
-    int depth = 0, n = 0;
-    for (size_t i = 0; i < len; i++) {
+    extent x = {0};
+    int depth = 0;
+    for (size_t i = 0; i < len && x.depth <= JSONIN_MAX_DEPTH && x.n <= JSONIN_MAX_VALUES; i++) {
         char c = text[i];
         if (c == '"') {
             for (i++; i < len && text[i] != '"'; i++)
                 i += text[i] == '\\';
         } else if (c == '[' || c == '{') {
-            n++;
-            if (++depth > JSONIN_MAX_DEPTH)
-                return api_fail(e, 400, "invalid_json", NULL,
-                                "the body's JSON is nested deeper than %d, at byte %zu",
-                                JSONIN_MAX_DEPTH, i);
+            x.n++;
+            if (++depth > x.depth)
+                x.depth = depth;
+            x.deep_at = i;
         } else if (c == ']' || c == '}') {
             depth--;
         } else if (c == ',') {
-            n++;
+            x.n++;
         }
-        if (n > JSONIN_MAX_VALUES)
-            return api_fail(e, 400, "invalid_json", NULL, "the body's JSON has more than %d values",
-                            JSONIN_MAX_VALUES);
     }
+    return x;
+}
+
+size_t jsonin_cost(const char *text, size_t len)
+{
+    return len + (size_t)measure(text, len).n * JSONIN_VALUE_BYTES;
+}
+
+static bool check_size(const char *text, size_t len, api_error *e)
+{
+    extent x = measure(text, len);
+    if (x.depth > JSONIN_MAX_DEPTH)
+        return api_fail(e, 400, "invalid_json", NULL,
+                        "the body's JSON is nested deeper than %d, at byte %zu", JSONIN_MAX_DEPTH,
+                        x.deep_at);
+    if (x.n > JSONIN_MAX_VALUES)
+        return api_fail(e, 400, "invalid_json", NULL, "the body's JSON has more than %d values",
+                        JSONIN_MAX_VALUES);
     return true;
 }
 

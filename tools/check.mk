@@ -46,7 +46,7 @@ define FUZZER_RULE
 $(B)/tests/fuzz/fuzz_$(1): tests/fuzz/fuzz_$(1).c $$(HELPER_LIB) $$(call objs_for,$(call room_of,fuzz_$(1))) $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo '  FUZZ  $$<')
-	$$(Q)$$(CC) $$(FLAGS) -Itests -fsanitize=fuzzer -o $$@ $$(filter %.c,$$^) $$(HELPER_LIB) \
-	  $$(filter %.o,$$^) $$(LDSAN) $$(LDOMP) $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -fsanitize=fuzzer -o $$@ $$(filter %.c,$$^) $$(HELPER_LIB) \
+	  $$(filter %.o,$$^) $$(LDSAN) $$(LDOMP) $$(call libs_for,$(call room_of,fuzz_$(1))) $$(LIBS)
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZER_RULE,$(f))))

@@ -30,3 +30,9 @@ ft_status ft_session_reuse(ft_session *s, const int32_t *tok, int n_tok, int *n_
     s->n_dropped = 0;
     return FT_OK;
 }
+
+void ft_model_checkpoint_stats(const ft_model *m, ft_checkpoint_stats *out)
+{
+    (void)m;
+    *out = (ft_checkpoint_stats){0};
+}
