@@ -1,8 +1,7 @@
 /* answer.c - see answer.h.
  *
  * Text gathers in a piece until it is sent: with stream after every box or when the kind of text
- * changes, otherwise at the end. A stop text, or markup in a chat, may hold text back, so tokens wait
- * with their log-probabilities until text comes out: it was made of the last tokens that cover it. */
+ * changes, otherwise at the end. */
 #include "answer.h"
 
 #include <jansson.h>
@@ -13,6 +12,7 @@
 
 #include "answer_parts.h"
 #include "base/mem.h"
+#include "trace.h"
 
 enum { MAX_TEXT = 1 << 28 };
 
@@ -28,10 +28,11 @@ struct answer {
     json_t *calls;        /* owned; not sent yet */
     json_t *logprobs;     /* owned; not sent yet; NULL: not wanted */
     json_t *details;      /* owned; not sent yet; NULL: not wanted */
-    buf wait;             /* of job_token: may become logprobs */
+    trace trace;          /* chat with logprobs */
     json_int_t offset;    /* characters of tokens in logprobs */
     int n_call, n_reasoning;
-    bool in_thinking, begun, failed;
+    bool in_thinking, in_content; /* the last text was that */
+    bool begun, failed;
 };
 
 /* 24 hexadecimal digits; not secret, only different. */
@@ -53,59 +54,47 @@ static json_t *new_logprobs(const answer *a)
 
 /* ---- Tokens to parts ---- */
 
-/* Text of len bytes came out: the last waiting tokens that cover it are its tokens, the rest markup. */
-static void take_waiting(answer *a, size_t len)
+/* trace_take_fn */
+static void take_logprob(void *ctx, const job_token *t)
 {
-    const job_token *t = (const job_token *)(const void *)a->wait.data;
-    size_t n = a->wait.len / sizeof *t, first = n, covered = 0, bytes;
-    while (first > 0 && covered < len) {
-        ft_token_bytes(a->p.model, t[--first].id, false, &bytes);
-        covered += bytes;
-    }
-    for (; first < n; first++) {
-        ft_token_bytes(a->p.model, t[first].id, false, &bytes);
-        if (bytes == 0)
-            continue;
-        bool ok = a->chat ? json_array_append_new(a->logprobs,
-                                                  answer_chat_logprob(a->p.model, &t[first])) == 0
-                          : answer_add_logprob(a->logprobs, a->p.model, &t[first],
-                                               a->p.req->gen.n_top > 0, &a->offset);
-        a->failed |= !ok;
-    }
-    buf_clear(&a->wait);
+    answer *a = ctx;
+    a->failed |= json_array_append_new(a->logprobs, answer_chat_logprob(a->p.model, t)) != 0;
 }
 
 static void flush(answer *a);
 
 static void add_content(answer *a, const char *text, size_t len)
 {
-    a->in_thinking = false;
     if (a->p.req->stream && a->thought.len > 0)
         flush(a);
     buf_put(&a->content, text, len);
-    if (a->logprobs)
-        take_waiting(a, len);
+    if (a->chat && a->logprobs)
+        trace_out(&a->trace, text, len, a->in_content, take_logprob, a);
+    a->in_thinking = false;
+    a->in_content = true;
 }
 
 static void add_thought(answer *a, const char *text, size_t len)
 {
-    a->in_thinking = true;
     if (a->p.req->stream && a->content.len > 0)
         flush(a);
     buf_put(&a->thought, text, len);
-    buf_clear(&a->wait);
+    if (a->logprobs)
+        trace_out(&a->trace, text, len, a->in_thinking, NULL, NULL);
+    a->in_thinking = true;
+    a->in_content = false;
 }
 
 static void add_call(answer *a, const ft_chat_event *e)
 {
     char id[25];
     random_hex(id);
-    a->in_thinking = false;
+    a->in_thinking = a->in_content = false;
     json_t *call =
         json_pack("{s:i, s:s+, s:s, s:{s:s, s:s}}", "index", a->n_call++, "id", "call_", id, "type",
                   "function", "function", "name", e->name, "arguments", e->arguments);
     a->failed |= json_array_append_new(a->calls, call) != 0;
-    buf_clear(&a->wait);
+    trace_clear(&a->trace);
 }
 
 /* ft_chat_event_fn */
@@ -121,11 +110,23 @@ static bool on_event(void *ctx, const ft_chat_event *e)
     return !(a->p.req->one_call && a->n_call > 0);
 }
 
+/* A completion's token is its text's; special ones have none. */
+static void add_text_logprob(answer *a, const job_token *t)
+{
+    size_t len;
+    ft_token_bytes(a->p.model, t->id, false, &len);
+    if (len > 0)
+        a->failed |=
+            !answer_add_logprob(a->logprobs, a->p.model, t, a->p.req->gen.n_top > 0, &a->offset);
+}
+
 static ft_status put_token(answer *a, const job_token *t, const char *text, ft_error *err)
 {
     a->n_reasoning += a->in_thinking;
-    if (a->logprobs)
-        buf_put(&a->wait, t, sizeof *t);
+    if (a->logprobs && a->chat)
+        trace_put(&a->trace, t, text, t->len);
+    else if (a->logprobs)
+        add_text_logprob(a, t);
     if (a->details)
         a->failed |= json_array_append_new(a->details, answer_detail(a->p.model, t)) != 0;
     if (t->len == 0)
@@ -179,7 +180,7 @@ static json_t *choice(answer *a, const char *name, json_t *body, const char *fin
 /* Append the object, which is taken, as an event, or alone. */
 static void write_object(answer *a, json_t *o)
 {
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     a->failed |= !text;
     if (text && a->p.req->stream)
         buf_puts(&a->out, "data: ");
@@ -285,7 +286,7 @@ static ft_status check(answer *a, ft_error *err)
 {
     if (a->failed)
         return err_set(err, FT_NOMEM, "an answer's objects");
-    TRY(buf_status(&a->wait, "an answer's tokens", err));
+    TRY(trace_status(&a->trace, err));
     TRY(buf_status(&a->content, "an answer's text", err));
     TRY(buf_status(&a->thought, "an answer's thinking", err));
     return buf_status(&a->out, "an answer's objects", err);
@@ -318,7 +319,7 @@ ft_status answer_create(answer **out, const answer_params *p, ft_error *err)
     buf_init(&a->out, MAX_TEXT);
     buf_init(&a->content, MAX_TEXT);
     buf_init(&a->thought, MAX_TEXT);
-    buf_init(&a->wait, MAX_TEXT);
+    trace_init(&a->trace);
     a->calls = json_array();
     a->logprobs = new_logprobs(a);
     a->details = p->req->token_details ? json_array() : NULL;
@@ -345,7 +346,7 @@ void answer_free(answer *a)
     buf_deinit(&a->out);
     buf_deinit(&a->content);
     buf_deinit(&a->thought);
-    buf_deinit(&a->wait);
+    trace_deinit(&a->trace);
     json_decref(a->calls);
     json_decref(a->logprobs);
     json_decref(a->details);

@@ -1,5 +1,5 @@
 /* exchange.h - one request and its answer, and what all of them share. Private to the files of server/
- * that know HTTP: server.c, http.c, route.c, endpoints.c, generate.c, page.
+ * that know HTTP: server.c, http.c, route.c, endpoints.c, completions.c.
  *
  * An exchange lives from the first header to the last byte, in its connection's thread. */
 #ifndef SERVER_EXCHANGE_H
@@ -60,7 +60,7 @@ struct exchange {
     bool stream;
     int status; /* that was sent; 0: none yet */
 
-    /* Requests for text (generate.c). */
+    /* Requests for text (completions.c). */
     request req;
     job *job; /* a reference; NULL: none */
     answer *answer;
@@ -77,10 +77,10 @@ endpoint_fn endpoint_health, endpoint_metrics, endpoint_models, endpoint_model, 
     endpoint_detokenize, endpoint_completions, endpoint_chat;
 
 /* The stream's next bytes, at least one; 0: it is over. Waits. */
-size_t generate_read(exchange *x, char *to, size_t max);
+size_t completions_read(exchange *x, char *to, size_t max);
 /* Cancel what is still running and wait for its end. */
-void generate_cancel(exchange *x);
-void generate_deinit(exchange *x); /* after generate_cancel */
+void completions_cancel(exchange *x);
+void completions_deinit(exchange *x); /* after completions_cancel */
 
 /* For MHD_start_daemon; ctx: the server. */
 enum MHD_Result http_handle(void *ctx, struct MHD_Connection *c, const char *url,

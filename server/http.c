@@ -90,7 +90,7 @@ static enum MHD_Result send_error(exchange *x, const char *allow)
 static ssize_t read_stream(void *ctx, uint64_t pos, char *to, size_t max)
 {
     (void)pos;
-    size_t n = generate_read(ctx, to, max);
+    size_t n = completions_read(ctx, to, max);
     return n > 0 ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
@@ -298,12 +298,12 @@ void http_completed(void *ctx, struct MHD_Connection *c, void **state,
     if (!x)
         return;
     *state = NULL;
-    generate_cancel(x);
+    completions_cancel(x);
     if (x->err.status == 0 && why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
         job_cancel_error(JOB_CANCEL_GONE, &x->err);
     conns_reading(s->conns, x->c);
     write_log(x);
-    generate_deinit(x);
+    completions_deinit(x);
     atomic_fetch_sub(&s->bodies, x->charged);
     buf_deinit(&x->body);
     buf_deinit(&x->reply);

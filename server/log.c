@@ -36,7 +36,7 @@ void log_format(const log_entry *e, double t, buf *out)
         put(o, "drafted", json_integer((json_int_t)e->drafted));
         put(o, "accepted", json_integer((json_int_t)e->accepted));
     }
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (text) {
         buf_puts(out, text);
         buf_putc(out, '\n');

@@ -1,4 +1,4 @@
-/* generate.c - requests for text: from a body to a job, from its tokens to a reply or a stream. */
+/* completions.c - requests for text: from a body to a job, from its tokens to a reply or a stream. */
 #include <string.h>
 #include <sys/random.h>
 
@@ -164,7 +164,7 @@ static void advance(exchange *x)
     }
 }
 
-size_t generate_read(exchange *x, char *to, size_t max)
+size_t completions_read(exchange *x, char *to, size_t max)
 {
     buf *out = answer_out(x->answer);
     while (x->sent == out->len && !x->over) {
@@ -258,7 +258,7 @@ bool endpoint_chat(exchange *x)
     return run(x, &p, c.tok, (size_t)c.n_tok, c.mark, c.n_mark);
 }
 
-void generate_cancel(exchange *x)
+void completions_cancel(exchange *x)
 {
     if (!x->job)
         return;
@@ -267,7 +267,7 @@ void generate_cancel(exchange *x)
         ;
 }
 
-void generate_deinit(exchange *x)
+void completions_deinit(exchange *x)
 {
     job_unref(x->job);
     answer_free(x->answer);
