@@ -300,7 +300,7 @@ void http_completed(void *ctx, struct MHD_Connection *c, void **state,
     *state = NULL;
     completions_cancel(x);
     if (x->err.status == 0 && why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        job_cancel_error(JOB_CANCEL_GONE, &x->err);
+        job_cancel_error(x->job ? job_cancelled(x->job) : JOB_CANCEL_GONE, &x->err);
     conns_reading(s->conns, x->c);
     write_log(x);
     completions_deinit(x);
