@@ -98,8 +98,8 @@ static ft_status listen_on(server *s, const struct addrinfo *a, ft_error *err)
         MHD_OPTION_SOCK_ADDR, a->ai_addr, MHD_OPTION_CONNECTION_LIMIT, (unsigned)l->n_connection,
         MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_NOTIFY_COMPLETED, http_completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, http_connection, s, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, http_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+        http_connection, s, MHD_OPTION_END);
     if (!s->daemon)
         return err_set(err, FT_IO, "%s, port %d: cannot be listened on; is it in use?", s->p.host,
                        s->p.port);
