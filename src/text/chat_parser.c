@@ -39,7 +39,8 @@ struct chat_parser {
 
     size_t call; /* of held: where the call began, for one that is never finished */
     look_span function;
-    buf params; /* of place; the value of the last one is not known yet */
+    int n_quoted; /* calls inside the value that are still open: 0 where it ends */
+    buf params;   /* of place; the value of the last one is not known yet */
     buf name, arguments;
 };
 
@@ -231,12 +232,31 @@ static ft_status begin_call(chat_parser *p, look_span function, const look_item 
     return take_item(p, item, err);
 }
 
+/* Whole calls inside a value are a part of it: their tags, at `at`, are counted. */
+static look value_quotes(chat_parser *p, look_text t, size_t at)
+{
+    look_span function;
+    look_item item;
+    look l = look_for_call(t, at, &function, &item);
+    p->n_quoted += l == LOOK_YES;
+    if (l != LOOK_NO || p->n_quoted == 0)
+        return l;
+    l = look_tag(t, at, "</tool_call>");
+    p->n_quoted -= l == LOOK_YES;
+    return l;
+}
+
 /* What ends the value of the last parameter at `at`, a '<'. */
-static look value_ends(look_text t, size_t at, look_item *item)
+static look value_ends(chat_parser *p, look_text t, size_t at, look_item *item)
 {
     static const char close[] = "</parameter>";
+    look l = value_quotes(p, t, at);
+    if (l == LOOK_SHORT)
+        return l;
+    if (l == LOOK_YES || p->n_quoted > 0)
+        return LOOK_NO;
     bool line_start = t.s[at - 1] == '\n'; /* a value is never at the start of the text */
-    look l = look_tag(t, at, close);
+    l = look_tag(t, at, close);
     if (l == LOOK_YES)
         return look_for_item(t, at + strlen(close), line_start ? LOOK_EXTRA : 0, item);
     if (l == LOOK_SHORT || !line_start)
@@ -307,7 +327,7 @@ static ft_status step_call(chat_parser *p, bool *wait, ft_error *err)
     const char *tag = memchr(t.s + p->pos, '<', t.n - p->pos);
     p->pos = tag ? (size_t)(tag - t.s) : t.n;
     look_item item;
-    look l = tag ? value_ends(t, p->pos, &item) : LOOK_SHORT;
+    look l = tag ? value_ends(p, t, p->pos, &item) : LOOK_SHORT;
     if (l == LOOK_YES) {
         place *last = (place *)(void *)(p->params.data + p->params.len) - 1;
         last->value.len = p->pos - last->value.at;

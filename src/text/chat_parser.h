@@ -12,8 +12,9 @@
  * 1. The opening of a call is <tool_call>, <function=NAME> and then <parameter=NAME>, </function> or
  *    </tool_call>, with whitespace between them; outside of fenced code. Anything less is text.
  * 2. A parameter's value ends at a </parameter> that is followed by <parameter=NAME>, </function> or
- *    </tool_call>; any other is part of the value. It also ends in front of a line </function> that is
- *    followed by </tool_call>, for a model that forgot </parameter>.
+ *    </tool_call>; any other is part of the value, as is a whole call that the value quotes. It also
+ *    ends in front of a line </function> that is followed by </tool_call>, for a model that forgot
+ *    </parameter>.
  * 3. What happens depends on the text alone, never on how it is cut; every byte of it comes out, but
  *    for the markup of what was recognised, whitespace at both ends of thinking and content, and one
  *    end-of-text token at the very end.
