@@ -3,7 +3,11 @@
 # Outputs go to build/$(CONFIG)/; a room of src/ is compiled file by file and linked with the
 # rooms that it may call, so a call that goes upward fails to link.
 
-CC      ?= cc
+CROSS   ?=
+ifeq ($(origin CC),default)
+  CC := $(CROSS)$(if $(CROSS),gcc,cc)
+endif
+CXX     ?= g++
 CONFIG  ?= release
 B       := build/$(CONFIG)
 SAN     ?=
@@ -19,7 +23,7 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
 SERVER_LIBS := -lmicrohttpd
-LIBS  := -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
+LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
   CONFIG := san-$(subst $(comma),-,$(SAN))
@@ -77,18 +81,23 @@ HELPER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(HELPERS))
 # An archive, so that a test takes only the helpers whose rooms it is linked with.
 HELPER_LIB := $(if $(HELPERS),$(B)/tests/libsupport.a)
 
+EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard examples/*.c)))
+CXX_TEST := $(B)/tests/cxx/public
+
 .DEFAULT_GOAL := all
-.PHONY: all lib cli tests
+.PHONY: all lib cli examples tests
 all: lib cli
 lib: $(B)/libforetoken.a $(B)/libforetoken.so
 cli: $(B)/foretoken
-tests: $(TESTS) $(REPLAYS)
+examples: $(EXAMPLES)
+tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST)
 
 # The instruction set of a kernel file is in its name; nothing else is built with more than the
 # baseline of the processor family.
 $(B)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(B)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
+$(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 # Programs spell the headers of server/ from the root.
 $(B)/obj/tests/%.o: ISA := -Itests -I.
@@ -108,9 +117,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The static library shows ft_ names only: one relocatable object whose hidden symbols are local.
 $(B)/libforetoken.a: $(LIB_OBJ)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)ld -r -o $(B)/foretoken.o $^
-	$(Q)objcopy --localize-hidden $(B)/foretoken.o
-	$(Q)rm -f $@ && ar rcs $@ $(B)/foretoken.o
+	$(Q)$(CROSS)ld -r -o $(B)/foretoken.o $^
+	$(Q)$(CROSS)objcopy --localize-hidden $(B)/foretoken.o
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $(B)/foretoken.o
 
 $(B)/libforetoken.so: $(LIB_OBJ)
 	$(if $(Q),@echo '  LD    $@')
@@ -122,10 +131,24 @@ $(B)/foretoken: $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) $(B)/libfor
 	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) \
 	  $(B)/libforetoken.a $(SERVER_LIBS) $(LIBS)
 
+# Programs of others: the public header and the archive are all that they see.
+$(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  LD    $@')
+	$(Q)$(CC) -std=c11 -O2 -g $(WARN) $(if $(filter 1,$(WERROR)),-Werror) -Iinclude -o $@ $< \
+	  $(B)/libforetoken.a $(LDSAN) $(LDOMP) $(LIBS)
+
+# The linker is that of CC, whose runtimes (OpenMP, sanitizers) the archive needs.
+$(CXX_TEST): tests/cxx/public.cpp $(B)/libforetoken.a include/foretoken/foretoken.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  CXX   $<')
+	$(Q)$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -pedantic -Iinclude -c -o $@.o $<
+	$(Q)$(CC) -o $@ $@.o $(B)/libforetoken.a $(LDSAN) $(LDOMP) -lstdc++ $(LIBS)
+
 $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  AR    $@')
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $^
 
 # What a room's tests need besides LIBS.
 libs_for = $(if $(filter server,$(1)),$(SERVER_LIBS))
@@ -168,10 +191,13 @@ clean:
 	rm -rf build
 help:
 	@echo 'make              the library and the command, under build/release/'
+	@echo 'make examples     the programs of examples/, which use the library as yours would'
 	@echo 'make demo         installs what is missing, builds, writes a paragraph with the bundled model'
 	@echo 'make check        builds and runs the tests (a few minutes)'
 	@echo 'make check-long   sanitizers, fuzzers, long runs'
+	@echo 'make check-arm    tests built for aarch64, on an emulator'
 	@echo 'make fuzz         every fuzz target for FUZZ_SECONDS (60) seconds'
 	@echo 'make deps         installs the Debian packages of tools/packages.txt'
 	@echo 'make clean        removes build/'
-	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name'
+	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name,'
+	@echo '           CROSS=aarch64-linux-gnu- with CFLAGS, LDFLAGS for its libraries'

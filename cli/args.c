@@ -20,6 +20,17 @@ static void put_range(const arg_spec *a)
         printf(", %g to %g", a->min, a->max);
 }
 
+/* The largest unit in which it is a whole number. */
+static void put_bytes(uint64_t n)
+{
+    const char *unit = "\0KMG";
+    while (n >= 1024 && n % 1024 == 0 && *unit != 'G') {
+        n /= 1024;
+        unit++;
+    }
+    printf(" (default %llu%.1s", (unsigned long long)n, unit);
+}
+
 static void put_default(const arg_spec *a)
 {
     switch (a->kind) {
@@ -42,6 +53,9 @@ static void put_default(const arg_spec *a)
         break;
     case ARG_SIZE:
         printf(" (default %llu", (unsigned long long)*(uint64_t *)a->out);
+        break;
+    case ARG_BYTES:
+        put_bytes(*(uint64_t *)a->out);
         break;
     case ARG_FLOAT:
         printf(" (default %g", (double)*(float *)a->out);
@@ -78,6 +92,8 @@ static int wrong(const arg_command *c, const arg_spec *a, const char *value)
         fprintf(stderr, "a number from %g to %g\n", a->min, a->max);
     else if (a->kind == ARG_SIZE)
         fprintf(stderr, "a whole number from 0 to 18446744073709551615\n");
+    else if (a->kind == ARG_BYTES)
+        fprintf(stderr, "a number of bytes, like 1000, 64K, 512M or 2G\n");
     else if (a->kind == ARG_LIST)
         fprintf(stderr, "taken: at most %d of them\n", ARG_LIST_MAX);
     else
@@ -98,6 +114,21 @@ static bool is_choice(const char *words, const char *value)
             break;
     }
     return false;
+}
+
+static bool store_bytes(uint64_t *out, const char *value)
+{
+    static const char unit[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    const char *u = *end ? strchr(unit, *end) : NULL;
+    int shift = u ? 10 * (int)(u - unit + 1) : 0;
+    if (end == value || end[u != NULL] || errno || value[0] < '0' || value[0] > '9' ||
+        v > UINT64_MAX >> shift)
+        return false;
+    *out = (uint64_t)v << shift;
+    return true;
 }
 
 /* Store value; false: not acceptable. */
@@ -143,6 +174,8 @@ static bool store(const arg_spec *a, const char *value)
         *(uint64_t *)a->out = v;
         return true;
     }
+    case ARG_BYTES:
+        return store_bytes(a->out, value);
     case ARG_FLOAT: {
         double v = strtod(value, &end);
         if (end == value || *end || !isfinite(v) || v < a->min || v > a->max)

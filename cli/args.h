@@ -18,6 +18,7 @@ typedef enum {
     ARG_INT,     /* int, min .. max */
     ARG_INT_ALL, /* the same, or the word all: INT32_MAX */
     ARG_SIZE,    /* uint64_t, whole range */
+    ARG_BYTES,   /* uint64_t; a number, K, M or G (times 1024, ...) behind it */
     ARG_FLOAT,   /* float, min .. max */
     ARG_LIST,    /* arg_list: may be given several times */
     ARG_CHOICE,  /* const char *, one of the words in `meta`, separated by | */

@@ -16,8 +16,15 @@ static const char *option_of(const char *msg, size_t *len)
 {
     static const struct {
         const char *field, *option;
-    } known[] = {{"n_ctx", "--ctx-size"}, {"n_window", "--window"}, {"n_skip", "--skip"},
-                 {"kv_type", "--kv"},     {"cpu", "--cpu"},         {"prompt", "--prompt, --file"},
+    } known[] = {{"n_ctx", "--ctx-size"},
+                 {"n_window", "--window"},
+                 {"n_skip", "--skip"},
+                 {"kv_type", "--kv"},
+                 {"cpu", "--cpu"},
+                 {"prompt", "--prompt, --file"},
+                 {"n_draft_vocab", "--draft-vocab-size"},
+                 {"shape", "--shape"},
+                 {"type", "--type"},
                  {"host", "--host"}};
     *len = strcspn(msg, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -137,6 +144,25 @@ void progress_end(progress_bar *p)
     *p = (progress_bar){.label = p->label};
 }
 
+/* ---- Rules of verification -------------------------------------------------------------------------- */
+
+static const char *const rule_name[] = {"coupled", "block", "ratio", "greedy-match"};
+
+const char *verify_name(ft_verify rule)
+{
+    return rule_name[rule];
+}
+
+bool verify_find(const char *name, size_t len, ft_verify *out)
+{
+    for (size_t i = 0; i < sizeof rule_name / sizeof *rule_name; i++)
+        if (strlen(rule_name[i]) == len && strncmp(rule_name[i], name, len) == 0) {
+            *out = (ft_verify)i;
+            return true;
+        }
+    return false;
+}
+
 /* ---- Models and texts ------------------------------------------------------------------------------- */
 
 model_args model_args_default(void)
@@ -147,6 +173,7 @@ model_args model_args_default(void)
                         .n_chunk = p.n_chunk,
                         .sink = p.sink,
                         .window = p.window,
+                        .checkpoint_mem = ft_model_params_default().checkpoint_mem,
                         .draft_quant = "default",
                         .draft_quant_mixers = "file"};
 }
@@ -163,7 +190,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                           .cpu = a->cpu,
                           .draft_quant = a->draft_quant,
                           .draft_quant_mixers = a->draft_quant_mixers,
-                          .draft_vocab = a->draft_vocab};
+                          .draft_vocab = a->draft_vocab,
+                          .checkpoint_mem = a->checkpoint_mem};
     ft_error err = {0};
     ft_status st = ft_model_open(m, a->model, &mp, &err);
     if (st != FT_OK)
@@ -175,7 +203,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                             .kv_type = a->kv,
                             .no_draft = a->no_drafter,
                             .sink = a->sink,
-                            .window = a->window};
+                            .window = a->window,
+                            .checkpoint_every = a->checkpoint_every};
     st = ft_session_create(s, *m, &sp, &err);
     if (st == FT_OK)
         return -1;

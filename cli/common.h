@@ -37,11 +37,18 @@ uint64_t peak_resident_bytes(void);
 void interrupt_install(ft_session *s);
 bool interrupted(void);
 
+/* Rules of verification by name: "coupled", "block", "ratio", "greedy-match". */
+const char *verify_name(ft_verify rule);
+/* The rule whose name is the first len bytes of name; false: there is none. */
+bool verify_find(const char *name, size_t len, ft_verify *out);
+
 /* Options that every command with a model has; put in a table with COMMON_MODEL_ARGS. */
 typedef struct {
     const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers, *draft_vocab;
     int n_thread, n_ctx, n_chunk, sink, window;
-    bool no_drafter; /* the command has no use for one */
+    uint64_t checkpoint_mem;
+    int checkpoint_every; /* 0 in commands that never go back */
+    bool no_drafter;      /* the command has no use for one */
 } model_args;
 model_args model_args_default(void);
 // clang-format off
@@ -49,10 +56,12 @@ model_args model_args_default(void);
     {"--model", 'm', ARG_STR, &(m).model, 0, 0, "FILE", "the model, a GGUF file (required)"},      \
     {"--mtp", 0, ARG_STR, &(m).mtp, 0, 0, "FILE", "a separate GGUF with the draft head"},          \
     {"--threads", 't', ARG_INT, &(m).n_thread, 0, 1024, "N", "threads; 0: one per core"},          \
-    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon",                           \
+    {"--cpu", 0, ARG_CHOICE, &(m).cpu, 0, 0, "generic|avx2|avx512|neon|i8mm",                      \
      "instruction set; the best if not given"},                                                    \
     {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"},      \
-    {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"}
+    {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"},             \
+    {"--checkpoint-mem", 0, ARG_BYTES, &(m).checkpoint_mem, 0, 0, "SIZE",                          \
+     "memory for checkpoints of conversations, like 512M; 0: none are kept"}
 #define COMMON_CTX_ARG(m)                                                                          \
     {"--ctx-size", 'c', ARG_INT, &(m).n_ctx, 0, 16777216, "N",                                     \
      "context in tokens; 0: the model's own, 8192 at most"}
@@ -76,6 +85,14 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
 /* Read a prompt: text as it is, or a file ("-": standard input). Owned by the caller (free()). */
 int read_text(const char *command, const char *path, char **text, size_t *len);
 
+/* Session files. Each returns -1 to go on, or the exit code after a message. */
+int session_load_file(const char *command, ft_session *s, const char *path);
+/* With a progress bar; *n_bytes: its size. An interrupt before the call does not stop it. */
+int session_save_file(const char *command, ft_session *s, const char *path, const ft_save_params *p,
+                      uint64_t *n_bytes);
+/* What a generation has to read so that the text of s goes on: *ids [*n], freed with free(). */
+int session_resume(const char *command, ft_session *s, int32_t **ids, int *n);
+
 /* Warn on stderr of each script of a prompt that the draft vocabulary in use covers poorly. */
 void warn_draft_vocab(const char *command, const ft_model *m, const int32_t *tok, size_t n_tok);
 
@@ -90,6 +107,9 @@ int cmd_quantize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_draft_error(int argc, char **argv);
 int cmd_draft_vocab(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
+int cmd_session(int argc, char **argv);
+int cmd_floor(int argc, char **argv);
 
 #endif

@@ -17,10 +17,13 @@ static const struct {
     {"inspect", "show what a GGUF file holds", cmd_inspect},
     {"convert", "a Hugging Face folder to GGUF", cmd_convert},
     {"quantize", "a GGUF to other tensor types", cmd_quantize},
+    {"bench", "how fast a model or a shape runs here", cmd_bench},
     {"perplexity", "how well a model predicts a text", cmd_perplexity},
     {"eval", "logits and inner rows of a token list, for comparisons", cmd_eval},
     {"draft-error", "what low-bit draft weights cost in accuracy", cmd_draft_error},
     {"draft-vocab", "choose the tokens that may be drafted", cmd_draft_vocab},
+    {"session", "save, show and check the state of a conversation", cmd_session},
+    {"floor", "the bytes that a step has to read, and its shortest time", cmd_floor},
     {"selftest", "prove that drafting leaves the distribution alone", cmd_selftest},
 };
 

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common.h"
 
 typedef struct {
     model_args m;
     const char *prompt, *file;
+    const char *session, *save;
     int n_max;
     ft_sample_params sample;
     int draft_max;
@@ -69,7 +71,7 @@ static void print_drafts(const ft_draft_stats *d, int n_token)
             d->rounds ? 1e3 * d->verify_seconds / (double)d->rounds : 0);
 }
 
-static void print_stats(const ft_model *m, const ft_generate_stats *s)
+static void print_stats(const ft_model *m, const ft_generate_stats *s, int n_known)
 {
     ft_model_info info;
     ft_model_get_info(m, &info);
@@ -77,8 +79,11 @@ static void print_stats(const ft_model *m, const ft_generate_stats *s)
     double mb = 1e-6;
     fprintf(stderr, "\nload    %.3f s   %s, %d threads, %s\n", info.load_seconds, info.arch,
             info.n_thread, info.cpu);
-    fprintf(stderr, "prompt  %d tokens in %.3f s, %.1f tokens/s\n", s->n_prompt, s->prompt_seconds,
+    fprintf(stderr, "prompt  %d tokens in %.3f s, %.1f tokens/s", s->n_prompt, s->prompt_seconds,
             rate(s->n_prompt, s->prompt_seconds));
+    if (n_known > 0)
+        fprintf(stderr, "; %d more were known", n_known);
+    fprintf(stderr, "\n");
     fprintf(stderr, "decode  %d tokens in %.3f s, %.1f tokens/s (sampling %.3f s); end: %s\n",
             s->n_token, s->decode_seconds, rate(n_decode, s->decode_seconds), s->sample_seconds,
             ft_finish_text(s->finish));
@@ -110,19 +115,20 @@ static json_t *drafts_json(const ft_draft_stats *d, int n_token)
                      "state_bytes", (json_int_t)d->state_bytes);
 }
 
-static int print_json(const ft_model *m, const ft_generate_stats *s, const output *out)
+static int print_json(const ft_model *m, const ft_generate_stats *s, int n_known, const output *out)
 {
     ft_model_info info;
     ft_model_get_info(m, &info);
     int n_decode = s->n_token > 0 ? s->n_token - 1 : 0;
     json_t *stats = json_pack(
-        "{s:f, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "load_seconds",
-        info.load_seconds, "prompt_tokens", s->n_prompt, "prompt_seconds", s->prompt_seconds,
-        "prompt_tokens_per_second", rate(s->n_prompt, s->prompt_seconds), "decode_tokens",
-        s->n_token, "decode_seconds", s->decode_seconds, "decode_tokens_per_second",
-        rate(n_decode, s->decode_seconds), "sample_seconds", s->sample_seconds, "file_bytes",
-        (json_int_t)info.file_bytes, "state_bytes", (json_int_t)s->state_bytes, "scratch_bytes",
-        (json_int_t)s->scratch_bytes, "peak_resident_bytes", (json_int_t)peak_resident_bytes());
+        "{s:f, s:i, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "load_seconds",
+        info.load_seconds, "prompt_tokens", s->n_prompt, "known_tokens", n_known, "prompt_seconds",
+        s->prompt_seconds, "prompt_tokens_per_second", rate(s->n_prompt, s->prompt_seconds),
+        "decode_tokens", s->n_token, "decode_seconds", s->decode_seconds,
+        "decode_tokens_per_second", rate(n_decode, s->decode_seconds), "sample_seconds",
+        s->sample_seconds, "file_bytes", (json_int_t)info.file_bytes, "state_bytes",
+        (json_int_t)s->state_bytes, "scratch_bytes", (json_int_t)s->scratch_bytes,
+        "peak_resident_bytes", (json_int_t)peak_resident_bytes());
     /* A text may hold NUL bytes: its length is told. */
     json_t *text = json_stringn(out->text.len ? (const char *)out->text.data : "", out->text.len);
     return print_object("run",
@@ -143,15 +149,6 @@ static int get_prompt(const options *o, char **text, size_t *len)
         return report_failure("run", FT_NOMEM, NULL);
     memcpy(*text, o->prompt, *len + 1);
     return -1;
-}
-
-static ft_verify verify_of(const char *name)
-{
-    static const char *const rule[] = {"coupled", "block", "ratio", "greedy-match"};
-    int i = 0;
-    while (strcmp(rule[i], name) != 0) /* the parser let no other name through */
-        i++;
-    return (ft_verify)i;
 }
 
 /* --logit-bias ID=X to o->sample.bias; the exit code, -1: go on. */
@@ -177,7 +174,60 @@ static int parse_bias(options *o)
     return -1;
 }
 
-static int generate(const options *o, ft_model *m, ft_session *s, const char *text, size_t len)
+static void set_params(const options *o, ft_generate_params *p)
+{
+    *p = ft_generate_params_default();
+    p->n_max = o->n_max;
+    p->ignore_eos = o->ignore_eos;
+    p->special = o->special;
+    p->sample = o->sample;
+    p->n_min = o->n_min;
+    verify_find(o->verify, strlen(o->verify), &p->verify); /* the parser let no other through */
+    p->draft_argmax = strcmp(o->draft_sampling, "argmax") == 0;
+    p->stop = o->stop.item;
+    p->n_stop = o->stop.n;
+    p->draft_max = o->no_draft ? 0 : o->draft_max;
+    p->draft_fixed = o->draft_fixed;
+    p->draft_p_min = o->draft_p_min;
+}
+
+/* Read ids [n], behind n_known that s holds already, and make tokens. */
+static int generate(const options *o, ft_model *m, ft_session *s, const int32_t *ids, int n,
+                    int n_known)
+{
+    output out = {.o = o, .ids = json_array()};
+    buf_init(&out.text, (size_t)1 << 30);
+    progress_bar bar = {0};
+    ft_generate_params p;
+    set_params(o, &p);
+    p.on_token = on_token;
+    p.on_token_ctx = &out;
+    p.on_prompt = progress_show;
+    p.on_prompt_ctx = &bar;
+    ft_generate_stats stats;
+    ft_error err = {0};
+    ft_status st = ft_session_generate(s, ids, n, &p, &stats, &err);
+    progress_end(&bar);
+    int rc = st == FT_OK ? EXIT_OK : report_failure("run", st, &err);
+    if (o->json && st == FT_OK)
+        rc = print_json(m, &stats, n_known, &out);
+    else if (st == FT_OK)
+        putchar('\n');
+    fflush(stdout);
+    if (!o->quiet && (st == FT_OK || st == FT_CANCELLED))
+        print_stats(m, &stats, n_known);
+    json_decref(out.ids);
+    buf_deinit(&out.text);
+    ft_save_params save = {0};
+    if (o->save && (st == FT_OK || st == FT_CANCELLED)) {
+        int saved = session_save_file("run", s, o->save, &save, NULL);
+        rc = saved >= 0 ? saved : rc;
+    }
+    return rc;
+}
+
+/* Continue a text, of which s may know a beginning. */
+static int run_text(const options *o, ft_model *m, ft_session *s, const char *text, size_t len)
 {
     int32_t *ids;
     size_t n;
@@ -192,42 +242,44 @@ static int generate(const options *o, ft_model *m, ft_session *s, const char *te
     }
     if (!o->quiet && !o->no_draft)
         warn_draft_vocab("run", m, ids, n);
-    output out = {.o = o, .ids = json_array()};
-    buf_init(&out.text, (size_t)1 << 30);
-    progress_bar bar = {0};
-    ft_generate_params p = ft_generate_params_default();
-    p.n_max = o->n_max;
-    p.ignore_eos = o->ignore_eos;
-    p.special = o->special;
-    p.sample = o->sample;
-    p.n_min = o->n_min;
-    p.verify = verify_of(o->verify);
-    p.draft_argmax = strcmp(o->draft_sampling, "argmax") == 0;
-    p.stop = o->stop.item;
-    p.n_stop = o->stop.n;
-    p.draft_max = o->no_draft ? 0 : o->draft_max;
-    p.draft_fixed = o->draft_fixed;
-    p.draft_p_min = o->draft_p_min;
-    p.on_token = on_token;
-    p.on_token_ctx = &out;
-    p.on_prompt = progress_show;
-    p.on_prompt_ctx = &bar;
-    if (o->echo && !o->json)
+    int n_known = 0;
+    if (n > 0 && o->session)
+        st = ft_session_reuse(s, ids, (int)n, &n_known, &err);
+    if (o->echo && !o->json && st == FT_OK)
         fwrite(text, 1, len, stdout);
-    ft_generate_stats stats;
-    st = ft_session_generate(s, ids, (int)n, &p, &stats, &err);
-    progress_end(&bar);
+    int rc = st == FT_OK ? generate(o, m, s, ids + n_known, (int)n - n_known, n_known)
+                         : report_failure("run", st, &err);
     ft_free(ids);
-    int rc = st == FT_OK ? EXIT_OK : report_failure("run", st, &err);
-    if (o->json && st == FT_OK)
-        rc = print_json(m, &stats, &out);
-    else if (st == FT_OK)
-        putchar('\n');
-    fflush(stdout);
-    if (!o->quiet && (st == FT_OK || st == FT_CANCELLED))
-        print_stats(m, &stats);
-    json_decref(out.ids);
-    buf_deinit(&out.text);
+    return rc;
+}
+
+/* Go on with the text that s holds. */
+static int run_session(const options *o, ft_model *m, ft_session *s)
+{
+    int32_t *ids;
+    int n;
+    int rc = session_resume("run", s, &ids, &n);
+    if (rc < 0)
+        rc = generate(o, m, s, ids, n, ft_session_n_past(s));
+    free(ids);
+    return rc;
+}
+
+/* The session file, if one is named and there; then the prompt, or the session's own text. */
+static int run(const options *o, ft_model *m, ft_session *s)
+{
+    bool loaded = o->session && (access(o->session, F_OK) == 0 || errno != ENOENT);
+    int rc = loaded ? session_load_file("run", s, o->session) : -1;
+    if (rc >= 0)
+        return rc;
+    if (loaded && !o->prompt && !o->file)
+        return run_session(o, m, s);
+    char *text = NULL;
+    size_t len = 0;
+    rc = get_prompt(o, &text, &len);
+    if (rc < 0)
+        rc = run_text(o, m, s, text, len);
+    free(text);
     return rc;
 }
 
@@ -245,6 +297,9 @@ int cmd_run(int argc, char **argv)
         COMMON_DRAFT_ARGS(o.m),
         {"--prompt", 'p', ARG_STR, &o.prompt, 0, 0, "TEXT", "the text to continue"},
         {"--file", 'f', ARG_STR, &o.file, 0, 0, "FILE", "read it from a file; -: standard input"},
+        {"--session", 0, ARG_STR, &o.session, 0, 0, "FILE",
+         "start from a session file, if it is there; without -p and -f: go on with its text"},
+        {"--save", 0, ARG_STR, &o.save, 0, 0, "FILE", "write a session file at the end"},
         {"--n-predict", 'n', ARG_INT, &o.n_max, -1, INT32_MAX, "N",
          "tokens to make; -1: until the context is full"},
         {"--temp", 0, ARG_FLOAT, &o.sample.temp, 0, 100, "T",
@@ -290,14 +345,18 @@ int cmd_run(int argc, char **argv)
         {"--json", 0, ARG_FLAG, &o.json, 0, 0, NULL, "one JSON object at the end, nothing else"},
         {"--quiet", 'q', ARG_FLAG, &o.quiet, 0, 0, NULL, "no statistics"},
     };
-    arg_command c = {.command = "run",
-                     .usage = "-m FILE [-p TEXT | -f FILE] [options]",
-                     .about = "Continue a text. Without -p and -f it is read from standard input.",
-                     .spec = spec,
-                     .n_spec = (int)(sizeof spec / sizeof *spec)};
+    arg_command c = {
+        .command = "run",
+        .usage = "-m FILE [-p TEXT | -f FILE] [options]",
+        .about = "Continue a text. Without -p and -f it is read from standard input, or is\n"
+                 "that of the session file.",
+        .spec = spec,
+        .n_spec = (int)(sizeof spec / sizeof *spec)};
     int rc = args_parse(&c, argc, argv);
     if (rc >= 0)
         return rc;
+    if (o.save || o.session)
+        o.m.checkpoint_every = ft_session_params_default().checkpoint_every;
     if (o.prompt && o.file) {
         fprintf(stderr, "foretoken run: --prompt and --file exclude each other\n");
         return EXIT_USAGE;
@@ -310,15 +369,9 @@ int cmd_run(int argc, char **argv)
     rc = open_model("run", &o.m, &m, &s);
     if (rc >= 0)
         return rc;
-    char *text = NULL;
-    size_t len = 0;
-    rc = get_prompt(&o, &text, &len);
-    if (rc < 0) {
-        interrupt_install(s);
-        rc = generate(&o, m, s, text, len);
-        interrupt_install(NULL);
-    }
-    free(text);
+    interrupt_install(s);
+    rc = run(&o, m, s);
+    interrupt_install(NULL);
     ft_session_free(s);
     ft_model_close(m);
     return rc;

@@ -109,6 +109,7 @@ static void resolve(options *o)
     o->p.session.kv_type = o->m.kv;
     o->p.session.sink = o->m.sink;
     o->p.session.window = o->m.window;
+    o->p.session.checkpoint_every = o->m.checkpoint_every;
     o->p.session.no_draft = o->no_draft;
     o->p.defaults.draft_max = o->no_draft ? 0 : o->draft_max;
     o->p.log = o->no_log ? NULL : write_log;
@@ -164,6 +165,7 @@ int cmd_serve(int argc, char **argv)
                  .answer = (float)d.limits.answer_seconds,
                  .keepalive = (float)d.limits.keepalive_seconds,
                  .stop = (float)d.limits.stop_seconds};
+    o.m.checkpoint_every = d.session.checkpoint_every;
     ft_sample_params *sp = &o.p.defaults.sample;
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
@@ -189,10 +191,13 @@ int cmd_serve(int argc, char **argv)
         {"--draft-max", 0, ARG_INT, &o.draft_max, 0, FT_DRAFT_MAX, "N",
          "most drafts a round, of requests that do not say; 0: none"},
         {"--no-draft", 0, ARG_FLAG, &o.no_draft, 0, 0, NULL, "no drafts, and no memory for them"},
+        {"--checkpoint-every", 0, ARG_INT, &o.m.checkpoint_every, 0, INT32_MAX, "N",
+         "keep a checkpoint every so many tokens too; 0: only where messages end"},
         {"--max-queue", 0, ARG_INT, &o.p.limits.n_queue, 1, 65536, "N", "requests that may wait"},
         {"--max-connections", 0, ARG_INT, &o.p.limits.n_connection, 1, 4096, "N",
          "connections open at a time"},
-        {"--max-body", 0, ARG_SIZE, &o.max_body, 0, 0, "BYTES", "largest body of a request"},
+        {"--max-body", 0, ARG_BYTES, &o.max_body, 0, 0, "SIZE",
+         "largest body of a request, like 32M"},
         {"--read-timeout", 0, ARG_FLOAT, &o.read, 0.1, 86400, "SECONDS",
          "in which a request must be there, and idle connections are kept"},
         {"--write-timeout", 0, ARG_FLOAT, &o.write, 0.1, 86400, "SECONDS",

@@ -1,8 +1,8 @@
 #!/bin/bash
 # check-long.sh - what takes longer than `make check`: the suite under the address and
 # undefined-behaviour sanitizers with leak detection, builds by clang and without OpenMP that allow no
-# warning, the fuzzers, and tests/long/*.sh. Ends with the line 'N passed, N failed', where a build
-# and a fuzz target count as one test each.
+# warning, the build for aarch64 on an emulator, the fuzzers, and tests/long/*.sh. Ends with the line
+# 'N passed, N failed', where a build and a fuzz target count as one test each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,6 +43,7 @@ stage "suite under address,undefined" \
 stage "suite built by clang, warnings are errors" \
     make --no-print-directory CC=clang CONFIG=clang WERROR=1 TOTALS="$totals" check-suite
 stage "build without OpenMP, warnings are errors" build_stage CONFIG=no-openmp OPENMP=0
+stage "build for aarch64, emulated" tools/check-arm.sh -t "$totals"
 stage "fuzz targets" tools/fuzz.sh -t "$totals"
 stage "build by gcc, warnings are errors" build_stage CONFIG=werror
 stage "long tests" long_tests

@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 60
 # Steps that build call make again: after the packages are there, and on all cores unless told.
 BUILD = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: deps house check check-long fuzz fuzzers demo
+.PHONY: deps house check check-long check-arm fuzz fuzzers demo
 deps:
 	@tools/deps.sh check
 
@@ -24,17 +24,22 @@ CLI_TESTS := $(sort $(wildcard tests/cli/*.sh))
 check:
 	@tools/deps.sh check
 	@$(BUILD) all tests
-	@tools/run-tests.sh $(B) tools/house.sh $(TESTS) $(REPLAYS) $(CLI_TESTS)
+	@tools/run-tests.sh $(B) tools/house.sh tools/check-arm.sh $(TESTS) $(REPLAYS) $(CXX_TEST) \
+	  $(CLI_TESTS)
 
 # The same suite of another build, for tools/check-long.sh.
 .PHONY: check-suite
 check-suite:
 	@$(BUILD) all tests
-	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CLI_TESTS)
+	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CXX_TEST) $(CLI_TESTS)
 
 check-long:
-	@tools/deps.sh check
+	@tools/deps.sh long
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/check-long.sh
+
+# The build for aarch64 under an emulator.
+check-arm:
+	@tools/check-arm.sh
 
 fuzz:
 	@tools/deps.sh check

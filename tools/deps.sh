@@ -1,6 +1,6 @@
 #!/bin/bash
-# deps.sh [build|check] - install the Debian packages of tools/packages.txt that are missing:
-# those for building, or those for checking too (the default). As root it installs them; otherwise
+# deps.sh [build|check|long] - install the Debian packages of tools/packages.txt that are missing:
+# those for building, those for checking too (the default), or those for the long checks as well. As root it installs them; otherwise
 # it prints the line to run and fails. With nothing missing it does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,8 +9,9 @@ group=${1:-check}
 case $group in
 build) want='^build$' ;;
 check) want='^(build|check)$' ;;
+long) want='^(build|check|long)$' ;;
 *)
-    echo "deps: unknown group '$group', want build or check" >&2
+    echo "deps: unknown group '$group', want build, check or long" >&2
     exit 2
     ;;
 esac

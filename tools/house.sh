@@ -39,7 +39,7 @@ check() {
 
 # Lines 'file "header"' or 'file <foretoken/foretoken.h>' of all includes that rules apply to.
 project_includes() {
-    files_of src cli server bench | while read -r file; do
+    files_of src cli server bench examples | while read -r file; do
         sed -nE 's|^[ \t]*#[ \t]*include[ \t]*("[^"]*"\|<foretoken/[^>]*>).*|\1|p' "$file" |
             sed "s|^|$file |"
     done
@@ -89,7 +89,7 @@ check_includes() {
 
 check_sizes() {
     local file n
-    files_of src cli server bench tests include | while read -r file; do
+    files_of src cli server bench examples tests include | while read -r file; do
         n=$(wc -l <"$file")
         if [ "$n" -le 600 ] || grep -q 'house: generated table' "$file"; then
             continue
@@ -127,7 +127,7 @@ calls_of() {
 }
 
 check_banned() {
-    files_of src cli server bench tests include |
+    files_of src cli server bench examples tests include |
         calls_of everywhere 'strcpy|strcat|sprintf|vsprintf|strtok|atoi|gets|rand|alloca'
     files_of src | grep -v '^src/base/' |
         calls_of 'in src outside base' \
@@ -149,7 +149,7 @@ check_format() {
     local tool
     tool=$(command -v clang-format-14 || command -v clang-format) ||
         { echo "clang-format is missing: run tools/deps.sh" && return; }
-    files_of src cli server bench tests include | xargs "$tool" --dry-run -Werror 2>&1 |
+    files_of src cli server bench examples tests include | xargs "$tool" --dry-run -Werror 2>&1 |
         grep -oE '^[^:]+:[0-9]+:[0-9]+: error' | awk -F: '!seen[$1]++ { print $1 ":" $2 ": run clang-format -i" }' ||
         true
 }
@@ -159,7 +159,7 @@ isa_flags() {
     case $1 in
     *_avx2.h) echo -mavx2 -mfma -mf16c ;;
     *_avx512.h) echo -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c ;;
-    *_neon.h) [ "$(uname -m)" != aarch64 ] || echo -march=armv8.2-a+dotprod+fp16 ;;
+    *_neon.h) echo -march=armv8.2-a+dotprod+fp16 ;;
     esac
 }
 
@@ -170,14 +170,18 @@ compile_alone() { # COMPILER FLAG... HEADER
 }
 
 check_headers() {
-    local header
+    local header compiler
     files_of src cli server bench tests include | grep '\.h$' | while read -r header; do
+        compiler=gcc
         case $header in
         *_tmpl.h) continue ;; # a body, included with its types defined
         */x86/*) [ "$(uname -m)" = x86_64 ] || continue ;;
-        */arm/*) [ "$(uname -m)" = aarch64 ] || continue ;;
+        */arm/*)
+            [ "$(uname -m)" = aarch64 ] || compiler=aarch64-linux-gnu-gcc
+            command -v $compiler >/dev/null || continue
+            ;;
         esac
-        compile_alone gcc -std=c11 -D_POSIX_C_SOURCE=200809L -x c -I. "$header"
+        compile_alone $compiler -std=c11 -D_POSIX_C_SOURCE=200809L -x c -I. "$header"
     done
     files_of include | while read -r header; do
         compile_alone g++ -std=c++17 -x c++ -I. "$header"

@@ -6,7 +6,8 @@
 # 'N passed, N failed' of a program that prints one; a program with neither (a shell test, the replay
 # of a fuzz corpus) counts as one test. A program that fails, crashes or takes over TEST_TIMEOUT
 # (600) seconds counts as failed, also when all its tests had passed; one without any test too.
-# Logs stay in BUILD/logs. Programs find the build in FT_BUILD and the command in FORETOKEN.
+# Logs stay in BUILD/logs. RUNNER, if set, is put before every program and before the command that shell
+# tests run: an emulator and its options. Programs find the build in FT_BUILD and the command in FORETOKEN.
 # Exit status 1 when anything failed or nothing ran.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,13 +23,19 @@ export FT_BUILD=$build FORETOKEN=$build/foretoken CMOCKA_MESSAGE_OUTPUT=stdout
 # Threads that wait must not spin: tests share the machine with each other and with others.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 mkdir -p "$build/logs"
+if [ -n "${RUNNER:-}" ]; then
+    FORETOKEN=$build/run-foretoken
+    printf '#!/bin/bash\nexec %s %s "$@"\n' "$RUNNER" "$build/foretoken" >"$FORETOKEN"
+    chmod +x "$FORETOKEN"
+fi
 
 # The command line of a program, by its kind.
 command_of() {
     case $1 in
-    */replay_*) echo "$1 tests/fuzz/corpus/${1##*/replay_}" ;;
+    */replay_*) echo "${RUNNER:-} $1 tests/fuzz/corpus/${1##*/replay_}" ;;
+    */check-arm.sh) echo "bash $1 -q" ;;
     *.sh) echo "bash $1" ;;
-    *) echo "$1" ;;
+    *) echo "${RUNNER:-} $1" ;;
     esac
 }
 
@@ -54,7 +61,10 @@ for program in "$@"; do
     note=
     if [ -n "$counts" ]; then
         read -r passed failed skipped <<<"$counts"
-        [ "$skipped" -eq 0 ] || note=", $skipped skipped"
+        if [ "$skipped" -gt 0 ]; then
+            why=$(sed -n 's/^skipped: //p' "$log" | head -n 1)
+            note=", $skipped skipped${why:+: $why}"
+        fi
         if [ $((passed + failed + skipped)) -eq 0 ]; then
             failed=1 note=", ran no test"
         fi

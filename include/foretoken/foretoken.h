@@ -101,6 +101,24 @@ typedef struct {
  * an override that matches no tensor. */
 FT_API ft_status ft_quantize(const ft_quantize_params *p, ft_error *err) FT_CHECK;
 
+typedef struct {
+    const char *shape; /* "qwen3.5-0.8b"; a wrong one fails with a message that lists all */
+    const char
+        *type;       /* of matrices, as for ft_quantize; NULL: those of the shape; default "q8_0" */
+    int n_layer;     /* layers of the trunk; 0 (default): all */
+    int n_ngram_row; /* rows per head of the n-gram table, about; 0 (default): all */
+    uint64_t seed;
+    const char *out;          /* GGUF to write; an existing file is replaced when all is written */
+    ft_progress_fn *progress; /* NULL: none; bytes of the output */
+    void *progress_ctx;
+} ft_synthetic_params;
+FT_API ft_synthetic_params ft_synthetic_params_default(void);
+
+/* Write a model of a named shape, draft head and a tokenizer included, with random weights: for measuring
+ * speed without a download. Its text means nothing; activations stay finite. The same parameters give
+ * the same file. Errors: ARG (names the field), IO, NOMEM, CANCELLED. */
+FT_API ft_status ft_write_synthetic(const ft_synthetic_params *p, ft_error *err) FT_CHECK;
+
 /* ---- Models -------------------------------------------------------------------------------- */
 
 /* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
@@ -110,7 +128,8 @@ typedef struct ft_model ft_model;
 typedef struct {
     const char *mtp_path; /* a separate file with the draft head; NULL: the model's own, if any */
     int n_thread;         /* 0: one per usable core */
-    const char *cpu; /* "generic", "avx2", "avx512", "neon"; NULL: the best of this processor */
+    /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best of this processor. */
+    const char *cpu;
     /* Types that the drafter holds its matrices in: "default" (Q8_0 for what the file holds as F32,
      * F16 or BF16), "file", "q8_0", "q5_0", "q4_0". Speed only: the text stays the same. */
     const char *draft_quant;        /* the wide ones; NULL: "default" */
@@ -231,7 +250,8 @@ typedef struct {
 } ft_session_params;
 FT_API ft_session_params ft_session_params_default(void);
 
-/* Bytes that ft_session_create would reserve. Errors as there. */
+/* Bytes that a session takes with a full context. Memory for cells grows with the text; all else is taken by
+ * ft_session_create. Errors as there. */
 FT_API ft_status ft_session_size(const ft_model *m, const ft_session_params *p, size_t *n_bytes,
                                  ft_error *err) FT_CHECK;
 /* p NULL: the defaults. m is borrowed. Errors: ARG (names the field), NOMEM (says how much). */
@@ -487,6 +507,9 @@ typedef struct {
      * accepted; what stands behind a rejected one is drafted, and not verified. */
     uint64_t verified_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     uint64_t steps; /* draft steps run */
+    uint64_t
+        failed; /* times that memory for the drafter's cells was wanting: a round without drafts, or
+                      * drafts that know less of the text */
     double draft_seconds, verify_seconds;
     uint64_t step_bytes; /* that one draft step has to read: weights and cells */
     size_t state_bytes;  /* of the drafter */
@@ -509,7 +532,8 @@ typedef struct {
  * at the start of the next call. Without such a token the prompt has at least one. stats is filled in
  * any case.
  * Errors: RANGE (the prompt does not fit: nothing was read), ARG and NOMEM (nothing was read),
- * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it), DEVICE. */
+ * CANCELLED (while the prompt was read: the session keeps stats->n_prompt tokens of it; or while tokens
+ * behind dropped turns were read again: it keeps what it has read of them), DEVICE. */
 FT_API ft_status ft_session_generate(ft_session *s, const int32_t *prompt, int n_prompt,
                                      const ft_generate_params *p, ft_generate_stats *stats,
                                      ft_error *err) FT_CHECK;
@@ -539,8 +563,8 @@ FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const i
 FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
 FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
 
-/* Advance g [n], of sessions of b, by one forward call: a chunk of the prompts that are still to read,
- * shared out evenly among them and the rest to the oldest, and a round of all that are decoding. What
+/* Advance g [n], of sessions of b, oldest first, by one forward call: a chunk of the prompts that are still
+ * to read, shared out evenly among them and the rest to the first, and a round of all that are decoding. What
  * one gets never depends on the others, bit for bit. One that fails does not touch the others: its state
  * says so. Ended ones are passed over.
  * Errors: ARG (a generation of another batch, more than n_session of them, one twice): nothing was done. */
@@ -671,6 +695,115 @@ typedef bool ft_selftest_fn(void *ctx, const ft_selftest_row *row);
  * Needs no model. Errors: ARG (n_text, no callback), CANCELLED, NOMEM; *passed is false then. */
 FT_API ft_status ft_selftest_sampling(int n_text, uint64_t seed, ft_selftest_fn *report, void *ctx,
                                       bool *passed, ft_error *err) FT_CHECK;
+
+/* ---- Byte accounts ----------------------------------------------------------------------------- */
+
+/* What one step has to read from memory, by shapes and types alone, whatever the machine: bytes divided
+ * by the bandwidth are the floor of its time. Weights count once per call, as the engine reads them; of
+ * experts, tables and cells what the step's rows need. Where several rows choose for themselves (experts,
+ * blocks of sparse attention) the expected number of different ones for uniform, independent choices
+ * is taken; rows of one text choose more alike. Left out: norms and other vectors, activations, and the
+ * writing of new cells. */
+
+typedef enum {
+    FT_STEP_DRAFT, /* one step of the draft head: a token proposed */
+    FT_STEP_VERIFY, /* one call of the trunk, logits of all rows: decoding (1 row), verification (k + 1) */
+    FT_STEP_PROMPT, /* one call of the trunk without logits: a chunk of a prompt */
+} ft_step;
+
+#define FT_DRAFT_VOCAB_ALL INT32_MAX
+
+typedef struct {
+    ft_step step;        /* default FT_STEP_DRAFT */
+    int n_row;           /* VERIFY, PROMPT: rows of the call, 1..4096; default 1 */
+    int depth;           /* tokens before the step's, up to 2^24; default 0 */
+    const char *kv_type; /* "f16" (default), "f32", "q8_0" */
+    /* The rest is of DRAFT alone. */
+    int sink, window; /* as in ft_session_params */
+    /* Types as in ft_model_params, planned, not converted; NULL: as the model was opened, or what
+     * ft_model_params has for NULL when there is only a shape. */
+    const char *draft_quant, *draft_quant_mixers;
+    int n_draft_vocab; /* tokens of the draft vocabulary; 0 (default): of that which the model was opened
+                        * with, or of the shape's published figures, or all; FT_DRAFT_VOCAB_ALL: all */
+    bool naive; /* as if fc_hidden were read once per residual stream and the indexer were run */
+} ft_account_params;
+FT_API ft_account_params ft_account_params_default(void);
+
+/* Equal tensors of all layers, or equal parts of their state, in one line. */
+typedef struct {
+    const char *group; /* "q", "routed experts", "cells", ... */
+    const char *part;  /* "attn_q", "experts_up", ... */
+    const char
+        *name; /* of the first tensor; "" for state; valid as long as the model and the account */
+    const char *type;
+    int n_mat, n_row, n_col; /* of each */
+    int n_tensor;            /* that the line adds up */
+    int n_pick; /* what is read in part: so many experts (n_mat > 1) or rows there are; 0: all is read */
+    double n_got;  /* so many of them are read */
+    int times;     /* how often it is read; what is read and written: 2 */
+    bool is_state; /* cells, keys, recurrent states */
+    double bytes;
+} ft_account_item;
+
+typedef struct {
+    ft_account_item *item; /* [n_item], in the order of the forward pass */
+    int n_item;
+    double weight_bytes, state_bytes; /* their sums */
+    double bytes;                     /* of both */
+    int n_cell;                       /* DRAFT: cells that the step reads */
+    int n_head, n_vocab;              /* rows of the head that are read, and that there are */
+    void *owned;
+} ft_account;
+
+/* Errors: ARG (names the field), UNSUPPORTED (DRAFT without a draft head: says why), NOMEM. *out is {0}
+ * after a failure; else it is freed with ft_account_free. p NULL: the defaults. */
+FT_API ft_status ft_account_model(const ft_model *m, const ft_account_params *p, ft_account *out,
+                                  ft_error *err) FT_CHECK;
+/* The same without a file, for a named shape with matrices of a type ("q8_0", any that GGUF has; NULL:
+ * the shape's own types). Errors also: ARG (no such shape, no such type: lists them). */
+FT_API ft_status ft_account_shape(const char *shape, const char *type, const ft_account_params *p,
+                                  ft_account *out, ft_error *err) FT_CHECK;
+FT_API void ft_account_free(ft_account *a); /* {0} is allowed */
+
+/* The i-th named shape, NULL past the last one; static strings. */
+FT_API const char *ft_shape_name(int i);
+FT_API const char *ft_shape_source(int i); /* where its numbers come from */
+
+/* Bytes per second that n_thread threads (0: one per usable core) read from memory: the fastest piece of
+ * several passes over a buffer of twice the last cache, 256 MiB to 1 GiB. Takes about half a second.
+ * Errors: ARG (n_thread), NOMEM. */
+FT_API ft_status ft_measure_bandwidth(int n_thread, double *bytes_per_second,
+                                      ft_error *err) FT_CHECK;
+
+/* One line of ft_bench_kernels: products of one matrix with rows of activations. */
+typedef struct {
+    const char *type;
+    int n_tok;           /* rows of activations in the call */
+    int n_row, n_col;    /* of the matrix */
+    double seconds;      /* of a call: the median, */
+    double spread;       /* and half the distance of the quartiles as a share of it */
+    double weight_bytes; /* read once in a call */
+    double macs;         /* multiplications of a call */
+} ft_kernel_row;
+/* row is valid during the call. Return false to stop (FT_CANCELLED). */
+typedef bool ft_kernel_fn(void *ctx, const ft_kernel_row *row);
+
+typedef struct {
+    const char *type; /* one type; NULL: all that can be multiplied */
+    const char *cpu;  /* as in ft_model_params */
+    int n_thread;
+    size_t
+        buffer_bytes; /* of weights that calls walk over, so that they come from memory and not from a
+                          * cache: at least 64 MiB; default 768 MiB */
+    double seconds;   /* least time spent on a line; default 0.2 */
+} ft_kernel_params;
+FT_API ft_kernel_params ft_kernel_params_default(void);
+
+/* Measure the products of every type with 1, 2, 4, 8, 16 and 512 rows of activations, as the forward pass
+ * runs them, threads included. Errors: ARG (names the field, no callback), UNSUPPORTED (a type or an
+ * instruction set that is not there), NOMEM, CANCELLED. */
+FT_API ft_status ft_bench_kernels(const ft_kernel_params *p, ft_kernel_fn *report, void *ctx,
+                                  ft_error *err) FT_CHECK;
 
 /* ---- Draft vocabularies ---------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@ typedef struct backend backend;
 
 typedef struct {
     int n_thread;      /* 0: one per usable core */
-    const char *level; /* "generic", "avx2", "avx512", "neon"; NULL: the best there is */
+    const char *level; /* "generic", "avx2", "avx512", "neon", "i8mm"; NULL: the best */
 } backend_params;
 
 /* Errors: NOMEM; UNSUPPORTED when this processor lacks the level; ARG for an unknown name. */
@@ -37,6 +37,12 @@ void be_release(backend *be, void *p, size_t n_bytes);
 void be_zero(backend *be, void *p, size_t n_bytes);
 /* Copy inside device memory; the ranges may overlap. */
 void be_move(backend *be, void *dst, const void *src, size_t n_bytes);
+
+/* Read n_bytes from all threads at once, every byte once; p is 64-byte aligned, n_bytes a multiple of
+ * 4096. Returns a value that depends on all of them, so that no read can be left out. */
+uint64_t be_read_all(backend *be, const void *p, size_t n_bytes);
+/* Write n_bytes from all threads, so that device memory is really there. The same conditions. */
+void be_touch_all(backend *be, void *p, size_t n_bytes);
 
 /* ---- Matrix products ------------------------------------------------------------------------ */
 
@@ -128,18 +134,53 @@ void be_norm_rope(backend *be, float *x, const float *w, int n_row, int n_head, 
 
 /* ---- Attention ---------------------------------------------------------------------------------- */
 
-/* Keys and values of one layer of one sequence: [n_cell][n_head_kv][d] of type. */
+#define BE_PAGE 512 /* positions of a page */
+
+/* What a sequence keeps per position, or per block of positions, of one kind: cells in pages. Cell i is
+ * at be_cell(). */
 typedef struct {
-    void *k, *v;
-    dtype type; /* F32, F16, Q8_0 */
+    void *const *page; /* host list of device memory; NULL where nothing was written */
+    size_t offset;     /* of these cells in every page */
+    dtype type;        /* F32, F16, Q8_0 */
     size_t cell_bytes;
+    int per_page; /* BE_PAGE, or BE_PAGE / ratio for cells of blocks */
+} be_cells;
+
+static inline void *be_cell(const be_cells *c, int i)
+{
+    return (uint8_t *)c->page[i / c->per_page] + c->offset +
+           (size_t)(i % c->per_page) * c->cell_bytes;
+}
+/* How many of cells i .. i + n - 1 lie side by side from cell i on. */
+static inline int be_cells_run(const be_cells *c, int i, int n)
+{
+    int left = c->per_page - i % c->per_page;
+    return n < left ? n : left;
+}
+
+/* Keys and values of one layer of one sequence, cells of [n_head_kv][d] values; in the same pages, of the
+ * same type. */
+typedef struct {
+    be_cells k, v;
 } be_kv;
 
 /* Bytes of one cell of n values. */
 size_t be_cell_bytes(dtype type, int n);
-/* Store rows of n values as cells first .. first + n_row - 1 of base. */
-void be_store_cells(backend *be, void *base, dtype type, size_t cell_bytes, int first,
-                    const float *rows, int n_row, int n);
+/* Store rows of n values as cells first .. first + n_row - 1, whose pages are there. */
+void be_store_cells(backend *be, const be_cells *c, int first, const float *rows, int n_row, int n);
+
+/* Decode them to rows of n values. */
+void be_load_cells(backend *be, const be_cells *c, int first, float *rows, int n_row, int n);
+
+/* How keys are rotated: the first n_rot of the d values of each head (be_norm_rope, be_rope_table). */
+typedef struct {
+    int n_head, d, n_rot;
+    double base;
+} be_rotary;
+/* Cells dst .. dst + n - 1 become what cells src, src + 1, ... were; dst < src, per_page is BE_PAGE. r: they
+ * are keys, which are decoded, turned by dst - src positions (angles in double) and encoded again; NULL:
+ * bytes are moved. */
+void be_move_cells(backend *be, const be_cells *c, int dst, int src, int n, const be_rotary *r);
 
 /* What one row attends to. */
 typedef struct {
@@ -159,12 +200,9 @@ void be_attention(backend *be, float *o, const float *qg, const be_attn_row *row
 
 /* QSA, source: models.md. Block keys are pooled once, when their last token is known:
  * pool[b] = rope(rmsnorm(mean of the ratio raw keys of block b, w), position b * ratio).
- * raw: cells of n values of raw_type; pool [..][d] f32. Blocks b0 <= b < b1. */
+ * raw: cells of d values; pool: those of blocks, f32. ratio divides BE_PAGE. Blocks b0 <= b < b1. */
 typedef struct {
-    const void *raw;
-    dtype raw_type;
-    size_t raw_cell_bytes;
-    float *pool;
+    const be_cells *raw, *pool;
     int ratio, d, n_rot;
     double rope_base;
     const float *w;
@@ -179,8 +217,8 @@ void be_qsa_pool(backend *be, const be_qsa_pool_args *a, int b0, int b1);
  * score: scratch [backend_n_thread()][max_block]. */
 typedef struct {
     const float *q;
-    const float *const *pool; /* host, [n_row]: the pool of each row's sequence */
-    const int32_t *pos;       /* host, [n_row] */
+    const be_cells *const *pool; /* host, [n_row]: the pool of each row's sequence */
+    const int32_t *pos;          /* host, [n_row] */
     int n_row, n_head, d, ratio, top_k;
     int max_block;
     float *score;

@@ -106,6 +106,41 @@ int cells_readable(const cells *c, int cell, int32_t *list)
     return n;
 }
 
+int cells_end(const cells *c)
+{
+    return max_i32(c->end, c->sink_end);
+}
+
+int cells_ranges(const cells *c, cells_range out[2])
+{
+    assert(valid(c));
+    const int32_t sink = c->end > 0 ? min_i32(c->sink_end, c->begin) : c->sink_end;
+    int n = 0;
+    if (sink > 0)
+        out[n++] = (cells_range){.first = 0, .n = sink};
+    if (c->end > 0)
+        out[n++] = (cells_range){.first = c->begin, .n = c->end - c->begin};
+    return n;
+}
+
+void cells_shift(cells *c, int first, int n)
+{
+    assert(valid(c) && first >= 0 && n >= 0 && n <= INT32_MAX - first);
+    if (n == 0)
+        return;
+    const cells was = *c;
+    cells_truncate(c, max_i32(first - 1, 0));
+    if (first == 0)
+        c->sink_end = max_i32(was.sink_end - n, 0);
+    if (was.end <= first + n)
+        return; /* of the run nothing stood behind */
+    c->begin = max_i32(was.begin - n, first);
+    c->end = was.end - n;
+    if (c->sink_end >= c->begin)
+        c->sink_end = min_i32(c->sink, c->end);
+    assert(valid(c));
+}
+
 int cells_list_max(const cells *c, int n_cell)
 {
     const int64_t most = (int64_t)c->sink + c->window + 1;

@@ -19,7 +19,7 @@
  *
  * Not known here: the K/V memory itself, tokens, models. A cells is plain data: a checkpoint copies
  * it. It tells the truth about the memory as long as no cell below its ends was written since, so a
- * checkpoint dies with the first write or truncation below its own length.
+ * checkpoint keeps the pages beside it, which nobody writes then.
  */
 #ifndef DRAFT_CELLS_H
 #define DRAFT_CELLS_H
@@ -68,6 +68,16 @@ int cells_list_max(const cells *c, int n_cell);
 typedef struct {
     int32_t first, n;
 } cells_range;
+
+/* Behind the last readable cell, the chain left out; 0: there is none. */
+int cells_end(const cells *c);
+/* The readable cells but the chain as ranges, ascending and apart. Returns how many, 0 .. 2. */
+int cells_ranges(const cells *c, cells_range out[2]);
+
+/* The n tokens first .. first + n - 1 are dropped, and what stood behind them moves down by n. A cell behind
+ * them moves too; cell first - 1 is stale, for it holds the pair with a token that is gone. The chain
+ * ends. What moves, and where to, is what cells_ranges then says of cells from first on. */
+void cells_shift(cells *c, int first, int n);
 
 /* Which cells of a prompt's chunk to encode, while the trunk's hiddens of the chunk are there: those
  * that extend the sink, and those that the prompt's last cell will read, itself included: the last

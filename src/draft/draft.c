@@ -1,49 +1,32 @@
 /* draft.c - see draft.h. */
-#include "draft/draft.h"
-
 #include <assert.h>
 #include <string.h>
+
+#include "draft/drafter.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/mem.h"
 
-struct drafter {
-    backend *be;    /* borrowed */
-    const model *m; /* borrowed */
-    draft_params p;
-    int width;
-    be_kv kv;
-    size_t kv_bytes;
-    cells cells;
-    /* Waiting rows (invariant 2). */
-    float *hid; /* [n_window + 1][width], device: of cells hid_first, hid_first + 1, ... */
-    int hid_first, n_hid;
-    /* The chain. */
-    int chain_cell; /* of the last step; -1: none */
-    float *chain;   /* [width], hidden row of the last step, device */
-    float *logits;  /* [head rows], device */
-    int32_t *list;  /* [max list], device */
-    int n_list;
-};
-
-static int hid_cap(const draft_params *p)
-{
-    return p->n_window + 1;
-}
-
-/* Cells of the memory: a chain runs past the end of the context. */
-static int n_cells(const draft_params *p)
-{
-    return p->n_ctx + p->n_window;
-}
-
 static bool take(backend *be, void *out, size_t n)
 {
     void *p = be_alloc(be, n);
     memcpy(out, &p, sizeof p);
     return p != NULL;
+}
+
+/* K and V of a cell in the same page. */
+static ft_status create_cells(drafter *d)
+{
+    size_t cell_bytes = be_cell_bytes(d->p.kv_type, drafter_values(d));
+    size_t half = size_align(BE_PAGE * cell_bytes, MEM_ALIGN);
+    TRY(pages_init(&d->pages, d->be, 2 * half, drafter_cells(&d->p), NULL));
+    d->kv.k = (be_cells){
+        .page = d->pages.page, .type = d->p.kv_type, .cell_bytes = cell_bytes, .per_page = BE_PAGE};
+    d->kv.v = d->kv.k;
+    d->kv.v.offset = half;
+    return FT_OK;
 }
 
 ft_status draft_create(drafter **out, backend *be, const model *m, const draft_params *p,
@@ -53,21 +36,17 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
     drafter *d = mem_zalloc(sizeof *d);
     if (!d)
         return err_set(err, FT_NOMEM, "drafter");
-    const model_hparams *h = &m->h;
     d->be = be;
     d->m = m;
     d->p = *p;
-    d->width = layer_hidden_width(h);
-    d->kv.type = p->kv_type;
-    d->kv.cell_bytes = be_cell_bytes(p->kv_type, h->n_head_kv * h->d_head);
+    d->width = layer_hidden_width(&m->h);
     d->chain_cell = -1;
     cells_init(&d->cells, p->sink, p->window);
     size_t row = (size_t)d->width * sizeof(float);
-    bool ok = size_mul(&d->kv_bytes, (size_t)n_cells(p), d->kv.cell_bytes) &&
-              take(be, &d->kv.k, d->kv_bytes) && take(be, &d->kv.v, d->kv_bytes) &&
-              take(be, &d->hid, (size_t)hid_cap(p) * row) && take(be, &d->chain, row) &&
-              take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
-              take(be, &d->list, (size_t)cells_list_max(&d->cells, n_cells(p)) * sizeof(int32_t));
+    bool ok =
+        create_cells(d) == FT_OK && take(be, &d->hid, (size_t)hid_cap(p) * row) &&
+        take(be, &d->chain, row) && take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
+        take(be, &d->list, (size_t)cells_list_max(&d->cells, drafter_cells(p)) * sizeof(int32_t));
     if (!ok) {
         draft_free(d);
         return err_set(err, FT_NOMEM, "drafter: cells for %d tokens", p->n_ctx);
@@ -81,25 +60,32 @@ void draft_free(drafter *d)
     if (!d)
         return;
     size_t row = (size_t)d->width * sizeof(float);
-    be_release(d->be, d->kv.k, d->kv_bytes);
-    be_release(d->be, d->kv.v, d->kv_bytes);
+    pages_deinit(&d->pages);
     be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
     be_release(d->be, d->chain, row);
     be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
-    be_release(d->be, d->list, (size_t)cells_list_max(&d->cells, n_cells(&d->p)) * sizeof(int32_t));
+    be_release(d->be, d->list,
+               (size_t)cells_list_max(&d->cells, drafter_cells(&d->p)) * sizeof(int32_t));
     mem_free(d);
 }
 
 void draft_reset(drafter *d)
 {
     cells_clear(&d->cells);
+    pages_truncate(&d->pages, 0);
     d->n_hid = 0;
     d->chain_cell = -1;
 }
 
+const draft_params *draft_get_params(const drafter *d)
+{
+    return &d->p;
+}
+
 size_t draft_bytes(const drafter *d)
 {
-    return 2 * d->kv_bytes + (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
+    return pages_bytes(&d->pages) +
+           (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
            (size_t)d->p.head->n_row * sizeof(float);
 }
 
@@ -112,6 +98,18 @@ size_t draft_scratch(const model *m, const draft_params *p, int n_row)
 int draft_last_read(const drafter *d)
 {
     return d->n_list;
+}
+
+uint64_t draft_failed(const drafter *d)
+{
+    return d->n_failed;
+}
+
+ft_status draft_reserve(drafter *d, int first, int n, ft_error *err)
+{
+    ft_status st = pages_reserve(&d->pages, first, n, err);
+    d->n_failed += st != FT_OK;
+    return st;
 }
 
 /* ---- Encoding ---------------------------------------------------------------------------------------- */
@@ -142,7 +140,9 @@ static void encode(drafter *d, arena *scratch, const int32_t *next, const float 
                            .head = d->p.head,
                            .logits = d->logits,
                            .hidden_out = d->chain};
+    mem_guard_begin();
     layer_draft(d->be, d->m, d->p.w, scratch, &b);
+    mem_guard_end();
     arena_reset(scratch, mark);
 }
 
@@ -152,13 +152,16 @@ static float *hid_row(const drafter *d, int cell)
 }
 
 /* K and V alone of committed cells [first, first + n), whose rows wait or are in `hidden`, the rows of
- * cells at, at + 1, ...; tok: as draft_observe. */
+ * cells at, at + 1, ...; tok: as draft_observe. Without memory for them they stay unreadable: drafts then
+ * know less of the text. */
 static void encode_committed(drafter *d, arena *scratch, const int32_t *tok, int first, int n,
                              const float *hidden, int at)
 {
     int n_wait = first < at ? at - first : 0;
     if (n_wait > n)
         n_wait = n;
+    if (draft_reserve(d, first, n, NULL) != FT_OK)
+        return;
     if (n_wait > 0)
         encode(d, scratch, tok + first + 1, hid_row(d, first), first, n_wait, false);
     if (n > n_wait) {
@@ -212,7 +215,11 @@ bool draft_ready(const drafter *d, int n_past)
 const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next)
 {
     assert(draft_ready(d, n_past) && d->chain_cell < 0);
-    int n = d->n_hid;
+    int n = d->n_hid, most = n + d->p.n_window; /* cells of what waits, and of the longest chain */
+    if (most > drafter_cells(&d->p) - d->hid_first)
+        most = drafter_cells(&d->p) - d->hid_first;
+    if (draft_reserve(d, d->hid_first, most, NULL) != FT_OK)
+        return NULL;
     size_t mark = arena_mark(scratch);
     int32_t *ids = arena_take(scratch, (size_t)n * sizeof *ids);
     assert(ids);
@@ -252,18 +259,19 @@ const float *draft_hidden(const drafter *d)
 
 size_t draft_rows_scratch(const drafter *d, int n)
 {
-    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
+    size_t rows = (size_t)n, list = (size_t)cells_list_max(&d->cells, drafter_cells(&d->p));
     return layer_draft_scratch(d->m, n, n) + arena_cost(rows * sizeof(be_kv *)) +
            2 * arena_cost(rows * sizeof(int32_t)) + arena_cost(rows * sizeof(be_attn_row)) +
            arena_cost(rows * list * sizeof(int32_t)) +
            arena_cost(rows * (size_t)d->width * sizeof(float));
 }
 
-void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
-                int n, float *logits, layer_stage_fn *stage, void *stage_ctx)
+ft_status draft_rows(drafter *d, arena *scratch, const draft_rows_args *a, ft_error *err)
 {
+    int first = a->first, n = a->n;
+    TRY(draft_reserve(d, first, n, err));
     size_t mark = arena_mark(scratch), rows = (size_t)n;
-    size_t list_max = (size_t)cells_list_max(&d->cells, n_cells(&d->p));
+    size_t list_max = (size_t)cells_list_max(&d->cells, drafter_cells(&d->p));
     const be_kv **kv = arena_take(scratch, rows * sizeof *kv);
     int32_t *cell = arena_take(scratch, rows * sizeof *cell);
     int32_t *full = arena_take(scratch, rows * sizeof *full);
@@ -281,20 +289,21 @@ void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hi
             .kv = &d->kv, .cell = own, .n_cell = cells_readable(&d->cells, first + i, own)};
     }
     layer_draft_batch b = {.n_row = n,
-                           .tok = next,
-                           .hidden = hidden,
+                           .tok = a->next,
+                           .hidden = a->hidden,
                            .cell = cell,
                            .kv = kv,
                            .n_full = n,
                            .full = full,
                            .read = read,
                            .head = d->p.head,
-                           .logits = logits,
+                           .logits = a->logits,
                            .hidden_out = out,
-                           .stage = stage,
-                           .stage_ctx = stage_ctx};
+                           .stage = a->stage,
+                           .stage_ctx = a->stage_ctx};
     layer_draft(d->be, d->m, d->p.w, scratch, &b);
     arena_reset(scratch, mark);
+    return FT_OK;
 }
 
 void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
@@ -309,6 +318,53 @@ void draft_settle(drafter *d, arena *scratch, const int32_t *tok)
     d->n_hid = 1;
 }
 
+/* Make room at the new places of the cells that move; false: there is none. */
+static bool reserve_moved(drafter *d, const cells_range *r, int n_range, int first)
+{
+    for (int i = 0; i < n_range; i++)
+        if (r[i].first >= first && draft_reserve(d, r[i].first, r[i].n, NULL) != FT_OK)
+            return false;
+    return true;
+}
+
+void draft_shift(drafter *d, int first, int n)
+{
+    assert(d->n_hid <= 1 && n > 0); /* settled */
+    draft_end(d);
+    cells after = d->cells;
+    cells_shift(&after, first, n);
+    cells_range r[2];
+    int n_range = cells_ranges(&after, r);
+    const model_hparams *h = &d->m->h;
+    be_rotary rot = {
+        .n_head = h->n_head_kv, .d = h->d_head, .n_rot = h->n_rot, .base = h->rope_base};
+    if (!reserve_moved(d, r, n_range, first)) {
+        n_range = 0;
+        after = d->cells;
+        cells_truncate(&after, first > 0 ? first - 1 : 0);
+    }
+    for (int i = 0; i < n_range; i++) { /* a range lies wholly before first or behind it */
+        if (r[i].first < first)
+            continue;
+        be_move_cells(d->be, &d->kv.k, r[i].first, r[i].first + n, r[i].n, &rot);
+        be_move_cells(d->be, &d->kv.v, r[i].first, r[i].first + n, r[i].n, NULL);
+    }
+    d->cells = after;
+    pages_truncate(&d->pages, cells_end(&d->cells));
+    if (d->n_hid > 0 && d->hid_first >= first + n)
+        d->hid_first -= n;
+    else
+        d->n_hid = 0; /* its token is gone */
+}
+
+static void hash_cells(XXH3_state_t *h, const be_cells *c, cells_range r)
+{
+    for (int i = r.first, run; i < r.first + r.n; i += run) {
+        run = be_cells_run(c, i, r.first + r.n - i);
+        XXH3_64bits_update(h, be_cell(c, i), (size_t)run * c->cell_bytes);
+    }
+}
+
 uint64_t draft_digest(const drafter *d)
 {
     XXH3_state_t h;
@@ -319,12 +375,11 @@ uint64_t draft_digest(const drafter *d)
     if (d->n_hid)
         XXH3_64bits_update(&h, &d->hid_first, sizeof d->hid_first);
     XXH3_64bits_update(&h, d->hid, (size_t)d->n_hid * (size_t)d->width * sizeof(float));
-    const int range[2][2] = {{0, d->cells.sink_end}, {d->cells.begin, d->cells.end}};
-    for (int i = 0; i < 2; i++) {
-        size_t at = (size_t)range[i][0] * d->kv.cell_bytes;
-        size_t n = (size_t)(range[i][1] - range[i][0]) * d->kv.cell_bytes;
-        XXH3_64bits_update(&h, (const uint8_t *)d->kv.k + at, n);
-        XXH3_64bits_update(&h, (const uint8_t *)d->kv.v + at, n);
+    cells_range range[2];
+    int n_range = cells_ranges(&d->cells, range);
+    for (int i = 0; i < n_range; i++) {
+        hash_cells(&h, &d->kv.k, range[i]);
+        hash_cells(&h, &d->kv.v, range[i]);
     }
     return XXH3_64bits_digest(&h);
 }

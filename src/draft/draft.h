@@ -10,6 +10,9 @@
  * 2. What waits are the hidden rows of consecutive positions, the last of them that of the last
  *    committed one.
  * 3. Cells of a chain are dropped at draft_end, and by everything that changes what is committed.
+ * 4. Memory for cells comes page by page, before a step that writes them; a step itself allocates nothing.
+ *    Where there is none, cells stay unreadable or a round goes without drafts, and draft_failed counts:
+ *    never an error, for the text is the same.
  *
  * It knows nothing of sampling: logits out, tokens in.
  *
@@ -41,7 +44,13 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
                        ft_error *err) MUST_CHECK;
 void draft_free(drafter *d); /* NULL is allowed */
 void draft_reset(drafter *d);
-size_t draft_bytes(const drafter *d); /* device memory */
+/* As given to draft_create. */
+const draft_params *draft_get_params(const drafter *d);
+size_t draft_bytes(const drafter *d);    /* device memory, now */
+uint64_t draft_failed(const drafter *d); /* times that memory for cells was wanting */
+/* Make cells first .. first + n - 1 writable. The functions below do it for what they write. Errors: NOMEM;
+ * what is readable is unchanged. */
+ft_status draft_reserve(drafter *d, int first, int n, ft_error *err) MUST_CHECK;
 /* Arena that the calls below need, when n_row rows are observed at once. */
 size_t draft_scratch(const model *m, const draft_params *p, int n_row);
 
@@ -54,7 +63,8 @@ void draft_observe(drafter *d, arena *scratch, const int32_t *tok, int first, in
 /* Are drafts possible behind position n_past - 1? (Its hidden row waits.) */
 bool draft_ready(const drafter *d, int n_past);
 /* next: the decided token of position n_past, not evaluated yet. tok as above. Logits [head rows] of
- * the first draft, owned by d until the next call. Needs draft_ready. */
+ * the first draft, owned by d until the next call; NULL: no memory for its cells, d is as before. Needs
+ * draft_ready. */
 const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next);
 /* tok: the draft just chosen. Logits of the next one. */
 const float *draft_next(drafter *d, arena *scratch, int32_t tok);
@@ -64,14 +74,24 @@ void draft_end(drafter *d);
 const float *draft_hidden(const drafter *d);
 
 /* For comparisons: committed rows [n] of cells first .. first + n - 1 to the end, each reading what its
- * own step would read. next [n] the tokens behind them. logits out, [n][head rows]. The arena needs
- * draft_rows_scratch(). */
-void draft_rows(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
-                int n, float *logits, layer_stage_fn *stage, void *stage_ctx);
+ * own step would read. The arena needs draft_rows_scratch(). Errors: NOMEM; nothing was written. */
+typedef struct {
+    int first, n;
+    const int32_t *next; /* [n] the tokens behind them */
+    const float *hidden; /* [n][width] */
+    float *logits;       /* out, [n][head rows] */
+    layer_stage_fn *stage;
+    void *stage_ctx;
+} draft_rows_args;
+ft_status draft_rows(drafter *d, arena *scratch, const draft_rows_args *a,
+                     ft_error *err) MUST_CHECK;
 size_t draft_rows_scratch(const drafter *d, int n);
 
 /* Encode all that waits but the last row, so that what is kept depends on the text alone. */
 void draft_settle(drafter *d, arena *scratch, const int32_t *tok);
+/* The tokens first .. first + n - 1 were dropped, and those behind them have moved down by n: cells of pairs
+ * that are still there move too, others become unreadable (cells_shift). Settle first. */
+void draft_shift(drafter *d, int first, int n);
 /* Digest of all that a later draft could read. Settle first. */
 uint64_t draft_digest(const drafter *d);
 

@@ -171,6 +171,15 @@ static ft_status convert_rows(uint8_t *dst, const tensor *t, dtype to, float *ro
     return FT_OK;
 }
 
+/* t's values are no longer those of the file, but dense rows of a type at data. */
+static void retype(tensor *t, dtype to, const void *data)
+{
+    t->data = data;
+    t->type = to;
+    t->row_bytes = dtype_row_bytes(to, (size_t)t->n_col);
+    t->mat_bytes = t->row_bytes * (size_t)t->n_row;
+}
+
 /* Make *t own a copy of itself in another type, through *owned; both unchanged if !*ok. */
 static ft_status convert(tensor *t, void **owned, dtype to, float *row, bool *ok, ft_error *err)
 {
@@ -187,11 +196,18 @@ static ft_status convert(tensor *t, void **owned, dtype to, float *row, bool *ok
         return st;
     }
     *owned = dst;
-    t->data = dst;
-    t->type = to;
-    t->row_bytes = row_bytes;
-    t->mat_bytes = n_bytes;
+    retype(t, to, dst);
     return FT_OK;
+}
+
+static tensor *part_of(model_mtp *p, int i)
+{
+    return (tensor *)(void *)((uint8_t *)p + part[i].offset);
+}
+
+static dtype wish_for(int i, const draft_weights_opts *o, const tensor *t)
+{
+    return wished_type(part[i].kind == MIXER ? o->mixers : o->wide, t->type);
 }
 
 /* Decide about matrix i, convert it, note what was done. */
@@ -200,8 +216,8 @@ static ft_status take_part(draft_weights *w, int i, const draft_weights_opts *o,
 {
     if (!draft_part(&w->mtp, i))
         return FT_OK;
-    tensor *t = (tensor *)(void *)((uint8_t *)&w->mtp + part[i].offset);
-    dtype wish = wished_type(part[i].kind == MIXER ? o->mixers : o->wide, t->type);
+    tensor *t = part_of(&w->mtp, i);
+    dtype wish = wish_for(i, o, t);
     draft_weight *item = &w->item[w->n_item];
     *item = (draft_weight){.part = i,
                            .name = t->name,
@@ -268,6 +284,23 @@ ft_status draft_weights_create(draft_weights **out, const model *m, const draft_
         return st;
     }
     *out = w;
+    return FT_OK;
+}
+
+ft_status draft_weights_plan(model_mtp *out, const model *m, const draft_weights_opts *o,
+                             ft_error *err)
+{
+    TRY(check_quant(o->wide, "wide", err));
+    TRY(check_quant(o->mixers, "mixers", err));
+    *out = m->mtp;
+    for (int i = 0; i < DRAFT_N_PART; i++) {
+        if (!draft_part(out, i))
+            continue;
+        tensor *t = part_of(out, i);
+        dtype wish = wish_for(i, o, t);
+        if (decide(t, wish) == DRAFT_CONVERTED)
+            retype(t, wish, t->data);
+    }
     return FT_OK;
 }
 

@@ -79,6 +79,13 @@ ft_status draft_weights_create(draft_weights **out, const model *m, const draft_
                                ft_error *err) MUST_CHECK;
 void draft_weights_free(draft_weights *w); /* NULL is allowed */
 
+/* The types that the copy would have, for accounts: *out is m's draft head in which each matrix that
+ * would be converted has its type and strides, and no values to read. No value is looked at, so one
+ * that would be kept for its values (DRAFT_KEPT_VALUES) counts as converted. m has a draft head.
+ * Errors: ARG. */
+ft_status draft_weights_plan(model_mtp *out, const model *m, const draft_weights_opts *o,
+                             ft_error *err) MUST_CHECK;
+
 /* ---- What it costs in accuracy -------------------------------------------------------------- */
 
 typedef enum {

@@ -107,6 +107,8 @@ void ft_batch_free(ft_batch *b)
 
 ft_status batch_forward(ft_batch *batch, const layer_batch *b, ft_error *err)
 {
+    for (int i = 0; i < b->n_seg; i++)
+        TRY(seq_reserve(b->seg[i].s, b->seg[i].n_row, err));
     mem_guard_begin();
     ft_status st = layer_forward(batch->model->be, batch->model->m, &batch->scratch, b, err);
     mem_guard_end();

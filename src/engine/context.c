@@ -18,13 +18,14 @@ static bool same_head(const int32_t *tok, int a, int b, int n)
 
 /* Turns begin where messages of the first message's role behind the system message do. The first of them
  * to keep, by its mark: the one before which at least a quarter of the context lies, or else the last
- * one. 0: there is none to drop. */
+ * one. 0: there is none to drop. What was made behind the prompt begins no turn, so that the answer does
+ * not depend on how far a round has come. */
 static int first_kept(const ft_generation *g)
 {
     const seq *s = g->s->state;
     int best = 0;
-    for (int i = 1; i < g->n_mark && g->mark[i] < s->n_past; i++) {
-        if (!same_head(s->tok, g->mark[0], g->mark[i], s->n_past))
+    for (int i = 1; i < g->n_mark; i++) {
+        if (g->mark[i] == g->mark[0] || !same_head(s->tok, g->mark[0], g->mark[i], g->prompt_end))
             continue;
         best = i;
         if (g->mark[i] - g->mark[0] >= s->shape.n_ctx / 4)
@@ -62,6 +63,7 @@ ft_status context_drop(ft_generation *g, ft_error *err)
     g->n_read = 0;
     g->rereading = true;
     g->state = FT_GENERATION_PROMPT;
+    g->prompt_end -= n_drop;
     g->stats.n_dropped += n_drop;
     s->n_dropped += n_drop;
     for (int i = keep + 1; i < g->n_mark; i++)

@@ -48,24 +48,20 @@ static ft_status trunk_rows(ft_session *s, const int32_t *tok, int n_tok, float 
     return FT_OK;
 }
 
-static void head_rows(ft_session *s, drafter *d, arena *scratch, const int32_t *tok, int n_tok,
-                      const float *hidden, int32_t next, const ft_draft_eval *e)
+/* The chain behind the text, whose last hidden row the drafter has observed. */
+static ft_status chain_rows(const ft_session *s, drafter *d, arena *scratch, const int32_t *tok,
+                            int n_tok, int32_t next, const ft_draft_eval *e, ft_error *err)
 {
     const model_hparams *h = &s->model->m->h;
     size_t width = (size_t)layer_hidden_width(h), vocab = (size_t)h->n_vocab;
-    for (int i = 0; i < n_tok - 1;) {
-        int n = n_tok - 1 - i < s->batch->n_chunk ? n_tok - 1 - i : s->batch->n_chunk;
-        draft_rows(d, scratch, tok + i + 1, hidden + (size_t)i * width, i, n,
-                   e->logits + (size_t)i * vocab, e->stage, e->stage_ctx);
-        i += n;
-    }
-    draft_observe(d, scratch, tok, n_tok - 1, 1, hidden + (size_t)(n_tok - 1) * width, n_tok);
     if (e->chain_tokens)
         e->chain_tokens[0] = next;
     int32_t id = next;
     for (int i = 0; i < e->n_chain; i++) {
         const float *row =
             i == 0 ? draft_begin(d, scratch, tok, n_tok, id) : draft_next(d, scratch, id);
+        if (!row)
+            return err_set(err, FT_NOMEM, "eval: cells of a chain");
         memcpy(e->logits + (size_t)(n_tok - 1 + i) * vocab, row, vocab * sizeof *row);
         if (e->chain_hidden)
             memcpy(e->chain_hidden + (size_t)i * width, draft_hidden(d), width * sizeof(float));
@@ -73,6 +69,28 @@ static void head_rows(ft_session *s, drafter *d, arena *scratch, const int32_t *
         if (e->chain_tokens)
             e->chain_tokens[i + 1] = id;
     }
+    return FT_OK;
+}
+
+static ft_status head_rows(ft_session *s, drafter *d, arena *scratch, const int32_t *tok, int n_tok,
+                           const float *hidden, const ft_draft_eval *e, ft_error *err)
+{
+    size_t width = (size_t)layer_hidden_width(&s->model->m->h);
+    size_t vocab = (size_t)s->model->m->h.n_vocab;
+    for (int i = 0; i < n_tok - 1;) {
+        int n = n_tok - 1 - i < s->batch->n_chunk ? n_tok - 1 - i : s->batch->n_chunk;
+        draft_rows_args a = {.first = i,
+                             .n = n,
+                             .next = tok + i + 1,
+                             .hidden = hidden + (size_t)i * width,
+                             .logits = e->logits + (size_t)i * vocab,
+                             .stage = e->stage,
+                             .stage_ctx = e->stage_ctx};
+        TRY(draft_rows(d, scratch, &a, err));
+        i += n;
+    }
+    draft_observe(d, scratch, tok, n_tok - 1, 1, hidden + (size_t)(n_tok - 1) * width, n_tok);
+    return FT_OK;
 }
 
 ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_tok,
@@ -101,7 +119,9 @@ ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_tok,
     if (st == FT_OK)
         st = trunk_rows(s, tok, n_tok, hidden, &next, err);
     if (st == FT_OK)
-        head_rows(s, d, &scratch, tok, n_tok, hidden, next, e);
+        st = head_rows(s, d, &scratch, tok, n_tok, hidden, e, err);
+    if (st == FT_OK)
+        st = chain_rows(s, d, &scratch, tok, n_tok, next, e, err);
     arena_deinit(&scratch);
     draft_free(d);
     mem_free(hidden);

@@ -100,8 +100,8 @@ static ft_status keep(ft_generation *g, const ft_token *t, ft_error *err)
     memcpy(w.top, g->top, (size_t)t->n_top * sizeof *w.top);
     buf_put(&g->waiting_text, t->text, t->len);
     buf_put(&g->waiting_text, "", 1);
-    buf_put(&g->waiting, &w, sizeof w);
     TRY(buf_status(&g->waiting_text, "generate: tokens that wait", err));
+    buf_put(&g->waiting, &w, sizeof w);
     return buf_status(&g->waiting, "generate: tokens that wait", err);
 }
 
@@ -118,13 +118,13 @@ ft_status emit(ft_generation *g, int32_t id, int pos, const float *logits, const
     *last = end;
     g->stats.finish = why;
     TRY(add_text(g, id, last, err));
-    g->s->pending = id;
-    g->stats.n_token++;
     ft_token t = {.id = id, .text = buf_cstr(&g->out), .len = g->out.len, .kind = kind};
     if (g->p.logprobs)
         add_logprobs(g, logits, p, &t);
     if (g->poll)
         TRY(keep(g, &t, err));
+    g->s->pending = id; /* nothing fails from here on: what is delivered is in the session */
+    g->stats.n_token++;
     bool more = !g->p.on_token || g->p.on_token(g->p.on_token_ctx, &t);
     if ((!more || is_cancelled(g)) && !*last) {
         g->stats.finish = FT_FINISH_CANCELLED;

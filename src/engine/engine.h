@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "draft/draft.h"
+#include "engine/checkpoints.h"
 #include "gguf/gguf.h"
 #include "layer/layer.h"
 #include "model/model.h"
@@ -23,6 +24,8 @@ struct ft_model {
     draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
     draft_vocab *vocab;         /* owned: the tokens that may be drafted; NULL: all */
     char no_vocab_reason[200];
+    checkpoints *checkpoints;                        /* owned */
+    _Atomic uint64_t fingerprint, draft_fingerprint; /* fingerprint.h; 0: not computed yet */
     char name[128];
     double load_seconds;
 };
@@ -88,7 +91,8 @@ ft_status engine_n_ctx(const ft_model *m, int n_ctx, int *out, ft_error *err) MU
 /* Bytes of working memory of a batch (p as in ft_batch_create). Errors: ARG. */
 ft_status batch_size(const ft_model *m, const ft_batch_params *p, size_t *n_bytes,
                      ft_error *err) MUST_CHECK;
-/* One forward call, without allocation. Rows of logits and hidden go where b says. */
+/* One forward call; pages for its cells are reserved before, the call itself allocates nothing. Rows of
+ * logits and hidden go where b says. Errors: as layer_forward, and NOMEM; no state has changed. */
 ft_status batch_forward(ft_batch *batch, const layer_batch *b, ft_error *err) MUST_CHECK;
 
 /* ---- Sessions (session.c) ---- */

@@ -260,7 +260,9 @@ ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t 
         return st;
     }
     prepare_adapt(s, p);
+    g->prompt_end = s->state->n_past + (s->pending >= 0) + n_prompt;
     atomic_store(&s->cancel, false);
+    g->n_failed = s->drafter ? draft_failed(s->drafter) : 0;
     s->generation = g;
     *out = g;
     return FT_OK;
@@ -273,7 +275,7 @@ ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error
     ft_session *s = g->s;
     if (g->state == FT_GENERATION_PROMPT || g->state == FT_GENERATION_DECODE)
         g->stats.finish = FT_FINISH_CANCELLED;
-    g->stats.state_bytes = s->state->n_bytes;
+    g->stats.state_bytes = seq_bytes(s->state);
     g->stats.scratch_bytes = s->batch->scratch.size;
     round_draft_stats(g);
     s->drafted += g->stats.draft.drafted;
@@ -316,8 +318,8 @@ void generate_cancel(ft_generation *g)
     generate_done(g, FT_FINISH_CANCELLED);
     if (reading) {
         g->error.code = FT_CANCELLED;
-        snprintf(g->error.msg, sizeof g->error.msg, "stopped after %d of %d prompt tokens",
-                 g->n_read, g->n_input);
+        snprintf(g->error.msg, sizeof g->error.msg, "stopped after %d of %d %s", g->n_read,
+                 g->n_input, g->rereading ? "tokens to read again" : "prompt tokens");
     }
 }
 

@@ -40,6 +40,7 @@ struct ft_generation {
     sample_bias *bias;        /* owned: what both point to */
     sample_dist *q;      /* [FT_DRAFT_MAX] owned: kept by rules that compare with it; else NULL */
     sample_dist *rows_p; /* [FT_DRAFT_MAX + 1] owned: for the rule that sees all rows first */
+    uint64_t n_failed;   /* of the drafter, before */
 
     /* Text. */
     detok text;
@@ -57,7 +58,8 @@ struct ft_generation {
     int n_input, n_read;
     int32_t *again; /* owned: the input when turns were dropped */
     bool rereading;
-    int *mark; /* [n_mark] owned: ends of messages, in positions of the session */
+    int prompt_end; /* position behind the prompt */
+    int *mark;      /* [n_mark] owned: ends of messages, in positions of the session */
     int n_mark;
     int kept_at; /* position of the last checkpoint that was asked for */
 

@@ -15,7 +15,7 @@ double engine_now(void)
 
 ft_model_params ft_model_params_default(void)
 {
-    return (ft_model_params){0};
+    return (ft_model_params){.checkpoint_mem = (uint64_t)512 << 20};
 }
 
 /* Every matrix must have a kernel: found out now, not at the first step. */
@@ -88,6 +88,7 @@ static ft_status open_parts(ft_model *m, const char *path, const ft_model_params
     TRY(check_kernels(m, err));
     TRY(open_draft(m, p, err));
     TRY(open_tokenizer(m, err));
+    TRY(checkpoints_create(&m->checkpoints, p->checkpoint_mem, err));
     return p->draft_vocab ? engine_open_draft_vocab(m, p->draft_vocab, err) : FT_OK;
 }
 
@@ -118,6 +119,7 @@ void ft_model_close(ft_model *m)
 {
     if (!m)
         return;
+    checkpoints_free(m->checkpoints);
     tok_close(m->tok);
     draft_vocab_free(m->vocab);
     draft_weights_free(m->dw);

@@ -10,7 +10,7 @@
  */
 #include <math.h>
 
-#include "engine/draft_bytes.h"
+#include "engine/account.h"
 #include "engine/generate.h"
 
 _Static_assert((int)FT_VERIFY_COUPLED == (int)VERIFY_COUPLED &&
@@ -80,9 +80,13 @@ static void draft_one(ft_generation *g)
     arena *scratch = &s->batch->scratch;
     const float *row = n == 0 ? draft_begin(s->drafter, scratch, s->state->tok, n_past, s->pending)
                               : draft_next(s->drafter, scratch, g->draft[n - 1]);
+    if (!row) { /* counted by the drafter */
+        g->drafting = false;
+        return;
+    }
     sample_dist *q = g->q ? &g->q[n] : &s->q;
-    g->stats.draft.steps++;
-    g->drafting = propose(g, row, n, q);
+    g->stats.draft.steps += row != NULL;
+    g->drafting = row && propose(g, row, n, q); /* no memory for cells: counted by the drafter */
     if (g->drafting) {
         g->draft[n] = verify_draft(&g->round, n, q);
         tok[1 + n] = g->draft[n];
@@ -253,10 +257,11 @@ void round_draft_stats(ft_generation *g)
     ft_draft_stats *d = &g->stats.draft;
     d->off_reason = "";
     if (d->drafted > 0) {
+        const account_draft_opts o = {.n_cell = s->drafter ? draft_last_read(s->drafter) : 0,
+                                      .kv = s->state->shape.kv_type,
+                                      .n_head = s->head_n};
         if (s->drafter)
-            d->step_bytes =
-                draft_step_bytes(s->model->m, &s->model->dw->mtp, draft_last_read(s->drafter),
-                                 s->state->shape.kv_type, s->head_n);
+            d->step_bytes = account_draft_bytes(s->model->m, &s->model->dw->mtp, &o);
     } else if (!s->drafter) {
         d->off_reason = s->no_draft_reason;
     } else if (g->p.draft_max == 0) {
@@ -264,5 +269,6 @@ void round_draft_stats(ft_generation *g)
     } else {
         d->off_reason = "none was worth its cost, or the text was too short";
     }
+    d->failed = s->drafter ? draft_failed(s->drafter) - g->n_failed : 0;
     d->state_bytes = s->drafter ? draft_bytes(s->drafter) : 0;
 }

@@ -204,7 +204,8 @@ void ft_session_get_info(const ft_session *s, ft_session_info *out)
                              .n_ctx = s->state->shape.n_ctx,
                              .n_token = s->state->n_past + (s->pending >= 0),
                              .state_bytes =
-                                 s->state->n_bytes + (s->drafter ? draft_bytes(s->drafter) : 0),
+                                 seq_bytes(s->state) + (s->drafter ? draft_bytes(s->drafter) : 0),
+                             .shared_bytes = pages_shared_bytes(&s->state->pages),
                              .scratch_bytes = s->batch->scratch.size,
                              .inexact = s->inexact,
                              .drafted = s->drafted,

@@ -45,17 +45,34 @@ static void divide(parts *p, ft_generation *const *g, int n)
     }
 }
 
-/* Rows of the prompts: an even share each, at least one while there are any; what some leave goes to
- * those before them in the list. */
+/* Rows of the prompts: an even share each; what some leave goes to those before them in the list, so
+ * that the first ones get a row each where there are more prompts than rows. */
 static void share_rows(parts *p, int n_chunk)
 {
     int left = n_chunk;
     for (int i = p->n_read - 1; i >= 0; i--) {
         int share = left / (i + 1);
-        if (share == 0 && left > 0 && i == 0)
-            share = left;
         p->read[i]->n_row = share > 0 ? generate_chunk(p->read[i], share) : 0;
         left -= p->read[i]->n_row;
+    }
+}
+
+/* Memory for the rows' cells. Who gets none fails alone. */
+static void reserve(parts *p)
+{
+    ft_generation **list[] = {p->read, p->round};
+    int *count[] = {&p->n_read, &p->n_round};
+    for (int k = 0; k < 2; k++) {
+        int n = 0;
+        for (int i = 0; i < *count[k]; i++) {
+            ft_generation *g = list[k][i];
+            ft_error err = {0};
+            if (g->n_row > 0 && seq_reserve(g->s->state, g->n_row, &err) != FT_OK)
+                generate_fail(g, &err);
+            else
+                list[k][n++] = g;
+        }
+        *count[k] = n;
     }
 }
 
@@ -131,6 +148,7 @@ ft_status ft_batch_step(ft_batch *b, ft_generation *const *g, int n, ft_error *e
         p.round[i]->alone = p.n_round == 1 && p.n_read == 0;
     if (p.n_round > 0)
         round_prepare(p.round, p.n_round);
+    reserve(&p);
     layer_batch lb = {
         .tok = b->tok, .seg = b->seg, .want = b->want, .logits = b->logits, .hidden = b->hidden};
     int row = 0;

@@ -3,6 +3,8 @@
  * CPUID tells what the processor can do, XGETBV which registers the system saves at a switch of
  * threads; a level needs both. Source: Intel's Software Developer's Manual, volume 1, chapters 13
  * to 15; volume 2, CPUID.
+ *
+ * On aarch64 Linux answers both in its auxiliary vector. Source: Linux, arch/arm64/elf_hwcaps.
  */
 #include "kern/kern.h"
 
@@ -41,6 +43,17 @@ static uint32_t detect(void)
         has_all(c, bit_AVX512VNNI))
         return KERN_CPU_AVX2 | KERN_CPU_AVX512;
     return KERN_CPU_AVX2;
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+#    include <sys/auxv.h>
+
+static uint32_t detect(void)
+{
+    const unsigned long neon = HWCAP_ASIMD | HWCAP_FPHP | HWCAP_ASIMDHP | HWCAP_ASIMDDP;
+    if ((getauxval(AT_HWCAP) & neon) != neon)
+        return 0;
+    return getauxval(AT_HWCAP2) & HWCAP2_I8MM ? KERN_CPU_NEON | KERN_CPU_I8MM : KERN_CPU_NEON;
 }
 
 #else

@@ -138,6 +138,7 @@ typedef void kern_gdn_fn(float *S, size_t ld, int d_k, int n_col, const float *q
 #define KERN_ATTN_BLOCK 32  /* cells of a step of the running softmax */
 #define KERN_ATTN_MAX_Q 32  /* query heads in a call */
 #define KERN_ATTN_MAX_D 512 /* head size */
+#define KERN_ATTN_PAGE  512 /* cells of a page */
 
 /* One KV head, the n_q query heads that share it, a span of cells: continues the running softmax
  * (m, l, acc) of each query head over cells in list order, KERN_ATTN_BLOCK at a time:
@@ -148,16 +149,19 @@ typedef void kern_gdn_fn(float *S, size_t ld, int d_k, int n_col, const float *q
  *   acc[i] = fma(p[j], v[j][i], acc[i]) in ascending j;  m = m'
  * (+ 0 makes -0 into +0; by z a block of scores -inf alone adds nothing; a score NaN makes l and
  * acc NaN.) So a span cut at multiples of KERN_ATTN_BLOCK list entries into calls gives the bits of
- * one call. K and V values are converted to float first (Q8_0: d * q, one rounding). */
+ * one call. K and V values are converted to float first (Q8_0: d * q, one rounding).
+ * Cells lie in pages: this head's row of cell i is k (or v) + i % KERN_ATTN_PAGE * cell_bytes bytes behind
+ * the start of page i / KERN_ATTN_PAGE. */
 typedef struct {
-    const float *q;      /* [n_q][q_stride] */
-    size_t q_stride;     /* floats */
-    int n_q;             /* 1..KERN_ATTN_MAX_Q */
-    int d;               /* head size, a multiple of 16; of 32 for Q8_0; <= KERN_ATTN_MAX_D */
-    const void *k, *v;   /* this head's row of cell 0 */
-    size_t cell_bytes;   /* from a cell to the next; the same for K and V */
-    int kv_type;         /* F32, F16 or Q8_0, as a GGUF type number */
-    const int32_t *cell; /* [n_cell] ascending; NULL: first, first + 1, ... */
+    const float *q;          /* [n_q][q_stride] */
+    size_t q_stride;         /* floats */
+    int n_q;                 /* 1..KERN_ATTN_MAX_Q */
+    int d;                   /* head size, a multiple of 16; of 32 for Q8_0; <= KERN_ATTN_MAX_D */
+    const void *const *page; /* read where a cell of the span is */
+    size_t k, v;             /* bytes from a page's start to this head's row of its first cell */
+    size_t cell_bytes;       /* from a cell to the next; the same for K and V */
+    int kv_type;             /* F32, F16 or Q8_0, as a GGUF type number */
+    const int32_t *cell;     /* [n_cell] ascending; NULL: first, first + 1, ... */
     int first;
     int n_cell;
     float scale;
@@ -169,7 +173,7 @@ typedef void kern_attn_fn(const kern_attn *a);
 /* ---- The table ---------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name; /* of the strongest level in it: "generic", "avx2", "avx512", "neon" */
+    const char *name; /* of the strongest level in it: "generic", "avx2", "avx512", "neon", "i8mm" */
     kern_quant_q8_fn *quant_q8;
     kern_act act[KERN_N_TYPE];
     kern_matmul_fn *matmul[KERN_N_TYPE]; /* NULL where act is KERN_ACT_NONE */
@@ -191,6 +195,7 @@ typedef struct {
 #define KERN_CPU_AVX2   (1u << 0) /* AVX2, FMA, F16C */
 #define KERN_CPU_AVX512 (1u << 1) /* AVX-512 F BW VL DQ VNNI */
 #define KERN_CPU_NEON   (1u << 8) /* NEON with dotprod and fp16 */
+#define KERN_CPU_I8MM   (1u << 9) /* the products of 8-bit matrices */
 #define KERN_CPU_ALL    0xffffffffu
 
 /* Levels that this processor has and this system saves the registers of. */

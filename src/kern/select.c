@@ -13,6 +13,7 @@ bool kern_cpu_parse(uint32_t *flags, const char *name)
         {"avx2", KERN_CPU_AVX2},
         {"avx512", KERN_CPU_AVX2 | KERN_CPU_AVX512},
         {"neon", KERN_CPU_NEON},
+        {"i8mm", KERN_CPU_NEON | KERN_CPU_I8MM},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(level); i++) {
@@ -66,6 +67,14 @@ static void init_neon(kern_table *k)
 }
 #endif
 
+#ifdef KERN_HAVE_I8MM
+static void init_i8mm(kern_table *k)
+{
+    kern_init_matmul_i8mm(k);
+    k->name = "i8mm";
+}
+#endif
+
 void kern_select(kern_table *k, uint32_t flags)
 {
     *k = (kern_table){0};
@@ -81,6 +90,10 @@ void kern_select(kern_table *k, uint32_t flags)
 #ifdef KERN_HAVE_NEON
     if (flags & KERN_CPU_NEON)
         init_neon(k);
+#endif
+#ifdef KERN_HAVE_I8MM
+    if ((flags & KERN_CPU_I8MM) && (flags & KERN_CPU_NEON))
+        init_i8mm(k);
 #endif
     (void)flags;
 }

@@ -17,7 +17,7 @@ size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread
         return n;
     return n + take_cost(n_row, h->n_idx_head * h->d_idx) + take_cost(n_row, h->d_idx) +
            take_cost(n_thread, n_block) + take_cost(n_row, 2 * h->idx_top_k) + take_cost(n_row, 1) +
-           arena_cost((size_t)n_row * sizeof(float *));
+           arena_cost((size_t)n_row * sizeof(be_cells *));
 }
 
 void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v)
@@ -53,10 +53,32 @@ static void store_kv(run *r, const model_attn *w, be_act *x)
         const layer_seg *g = &r->b->seg[i];
         const be_kv *kv = &g->s->layer[r->i_layer].kv;
         size_t at = (size_t)row * (size_t)n_kv;
-        be_store_cells(r->be, kv->k, kv->type, kv->cell_bytes, g->s->n_past, k + at, g->n_row,
-                       n_kv);
-        be_store_cells(r->be, kv->v, kv->type, kv->cell_bytes, g->s->n_past, v + at, g->n_row,
-                       n_kv);
+        be_store_cells(r->be, &kv->k, g->s->n_past, k + at, g->n_row, n_kv);
+        be_store_cells(r->be, &kv->v, g->s->n_past, v + at, g->n_row, n_kv);
+    }
+}
+
+/* The pooled keys of a layer, from its raw ones. */
+static be_qsa_pool_args pool_args(const model_hparams *h, const model_attn *w, const seq_layer *l)
+{
+    return (be_qsa_pool_args){.raw = &l->idx_raw,
+                              .pool = &l->idx_pool,
+                              .ratio = w->ratio,
+                              .d = h->d_idx,
+                              .n_rot = h->n_rot,
+                              .rope_base = h->rope_base,
+                              .w = w->idx_k_norm,
+                              .eps = h->eps};
+}
+
+void layer_pool_index(backend *be, const model *m, seq *s, int first)
+{
+    for (int i = 0; i < m->h.n_layer; i++) {
+        const model_attn *w = &m->layer[i].attn;
+        if (!m->layer[i].is_attn || w->ratio == 0)
+            continue;
+        be_qsa_pool_args a = pool_args(&m->h, w, &s->layer[i]);
+        be_qsa_pool(be, &a, first / w->ratio, s->n_past / w->ratio);
     }
 }
 
@@ -68,19 +90,10 @@ static void store_index(run *r, const model_attn *w, be_act *x)
     be_matmul(r->be, raw, (size_t)h->d_idx, &w->idx_k, x);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row) {
         const layer_seg *g = &r->b->seg[i];
-        seq_layer *l = &g->s->layer[r->i_layer];
-        be_store_cells(r->be, l->idx_raw, g->s->idx_type, l->idx_cell_bytes, g->s->n_past,
-                       raw + (size_t)row * (size_t)h->d_idx, g->n_row, h->d_idx);
-        be_qsa_pool_args a = {.raw = l->idx_raw,
-                              .raw_type = g->s->idx_type,
-                              .raw_cell_bytes = l->idx_cell_bytes,
-                              .pool = l->idx_pool,
-                              .ratio = w->ratio,
-                              .d = h->d_idx,
-                              .n_rot = h->n_rot,
-                              .rope_base = h->rope_base,
-                              .w = w->idx_k_norm,
-                              .eps = h->eps};
+        const seq_layer *l = &g->s->layer[r->i_layer];
+        be_store_cells(r->be, &l->idx_raw, g->s->n_past, raw + (size_t)row * (size_t)h->d_idx,
+                       g->n_row, h->d_idx);
+        be_qsa_pool_args a = pool_args(h, w, l);
         be_qsa_pool(r->be, &a, g->s->n_past / w->ratio, (g->s->n_past + g->n_row) / w->ratio);
     }
 }
@@ -98,7 +111,7 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
     int last = 0;
     for (int t = 0; t < n; t++)
         last = r->pos[t] > last ? r->pos[t] : last;
-    const float **pool = arena_take(r->a, (size_t)n * sizeof *pool);
+    const be_cells **pool = arena_take(r->a, (size_t)n * sizeof *pool);
     int32_t *cell = run_take_int(r, n, h->idx_top_k + w->ratio), *n_cell = run_take_int(r, n, 1);
     be_qsa_args a = {.q = q,
                      .pool = pool,
@@ -114,7 +127,7 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
     a.score = run_take(r, backend_n_thread(r->be), a.max_block);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row)
         for (int t = 0; t < r->b->seg[i].n_row; t++)
-            pool[row + t] = r->b->seg[i].s->layer[r->i_layer].idx_pool;
+            pool[row + t] = &r->b->seg[i].s->layer[r->i_layer].idx_pool;
     be_qsa_select(r->be, &a);
     int stride = h->idx_top_k + w->ratio;
     for (int t = 0; t < n; t++) {

@@ -57,6 +57,10 @@ size_t layer_scratch(const backend *be, const model *m, int n_row, int n_want, i
 ft_status layer_forward(backend *be, const model *m, arena *scratch, const layer_batch *b,
                         ft_error *err) MUST_CHECK;
 
+/* Make the pooled indexer keys of all complete blocks of s that end behind position first again, from the raw
+ * ones; their pages are s's own. first 0: all, as after seq_cells_read. */
+void layer_pool_index(backend *be, const model *m, seq *s, int first);
+
 /* ---- The draft head --------------------------------------------------------------------------------- */
 
 /* Rows of the MTP block: cell c takes the pair (hidden row of position c, token of position c + 1).

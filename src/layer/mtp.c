@@ -60,8 +60,8 @@ static void store(run *r, const model_mtp *w, const layer_draft_batch *b, be_act
     for (int i = 0; i < b->n_row; i++) {
         const be_kv *kv = b->kv[i];
         size_t at = (size_t)i * (size_t)n_kv;
-        be_store_cells(r->be, kv->k, kv->type, kv->cell_bytes, b->cell[i], k + at, 1, n_kv);
-        be_store_cells(r->be, kv->v, kv->type, kv->cell_bytes, b->cell[i], v + at, 1, n_kv);
+        be_store_cells(r->be, &kv->k, b->cell[i], k + at, 1, n_kv);
+        be_store_cells(r->be, &kv->v, b->cell[i], v + at, 1, n_kv);
     }
     arena_reset(r->a, mark);
 }

@@ -16,6 +16,7 @@
 /* Limits of kern_attn (kern/kern.h). */
 #define ATTN_HEAD_STEP   16
 #define ATTN_MAX_Q_OF_KV 32
+#define ATTN_PAGE        512
 
 #define KEY_MAX 96
 typedef struct {
@@ -268,8 +269,11 @@ static ft_status read_ratios(const reader *r, model *m)
         TRY(list_int(r, kv, i, &ratio));
         if (ratio < 0 || ratio > HP_MAX_SIZE)
             return wrong(r, FT_FORMAT, name, ratio, "0 (dense) or a small number of tokens");
-        if (m->layer[i].is_attn)
-            m->layer[i].attn.ratio = (int)ratio;
+        if (!m->layer[i].is_attn)
+            continue;
+        if (ratio > 0 && ATTN_PAGE % ratio != 0) /* pages hold whole blocks */
+            return wrong(r, FT_UNSUPPORTED, name, ratio, "0 or a divisor of 512");
+        m->layer[i].attn.ratio = (int)ratio;
     }
     return FT_OK;
 }

@@ -25,13 +25,16 @@ typedef struct {
     page_owner **owner; /* [n_page] */
 } pages;
 
-/* For n_cell positions, none present. Errors: NOMEM. */
+/* For n_cell > 0 positions, none present. page_bytes 0: nothing is kept per position, and no page is ever
+ * present. Errors: NOMEM. */
 ft_status pages_init(pages *p, backend *be, size_t page_bytes, int n_cell,
                      ft_error *err) MUST_CHECK;
 void pages_deinit(pages *p); /* {0} is allowed */
 /* Make positions first .. first + n - 1 writable: absent pages are allocated (zeroed), shared ones
  * copied. Errors: NOMEM; what is readable is unchanged. */
 ft_status pages_reserve(pages *p, int first, int n, ft_error *err) MUST_CHECK;
+/* They are all p's own. */
+bool pages_writable(const pages *p, int first, int n);
 /* Let go of the pages that lie wholly at or past position n. */
 void pages_truncate(pages *p, int n);
 /* dst, of the same page_bytes, holds src's pages of positions below n and no others afterwards. n is
@@ -41,8 +44,8 @@ void pages_share(pages *dst, const pages *src, int n);
 /* Bytes of the pages present, and of those among them that have other owners too. */
 size_t pages_bytes(const pages *p);
 size_t pages_shared_bytes(const pages *p);
-/* Who counts bytes of many pages objects counts each page once: sets its mark and returns what was
- * there before. Callers agree on one lock. */
+/* Who counts bytes of many pages objects counts each page once: sets the mark of page i and returns what
+ * was there before (0 for a new page; mark itself where none is). Callers agree on one lock. */
 uint64_t pages_mark(pages *p, int i, uint64_t mark);
 
 #endif

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "state/parts.h"
 
 enum { MAX_CTX = 1 << 24, MAX_WINDOW = 64 };
 
@@ -15,7 +16,7 @@ enum { MAX_CTX = 1 << 24, MAX_WINDOW = 64 };
 
 /* The device buffers of a layer: sizes in bytes, 0 for those it lacks. */
 typedef struct {
-    size_t k, v, idx_raw, idx_pool, gdn, pend, conv;
+    size_t gdn, pend, conv;
 } layer_bytes;
 
 static int conv_channels(const seq_layer_shape *l)
@@ -29,20 +30,11 @@ static bool mul3(size_t *out, size_t a, size_t b, size_t c)
     return size_mul(&ab, a, b) && size_mul(out, ab, c);
 }
 
-static bool layer_sizes(const seq_shape *s, const seq_layer_shape *l, dtype idx_type,
-                        layer_bytes *b)
+static bool layer_sizes(const seq_shape *s, const seq_layer_shape *l, layer_bytes *b)
 {
     *b = (layer_bytes){0};
-    size_t n_cell = (size_t)s->n_ctx + (size_t)s->n_window;
-    if (l->kind == SEQ_ATTN) {
-        if (!size_mul(&b->k, n_cell, be_cell_bytes(s->kv_type, l->n_kv)))
-            return false;
-        b->v = b->k;
-        if (l->ratio == 0)
-            return true;
-        return size_mul(&b->idx_raw, n_cell, be_cell_bytes(idx_type, l->d_idx)) &&
-               mul3(&b->idx_pool, n_cell / (size_t)l->ratio + 1, (size_t)l->d_idx, sizeof(float));
-    }
+    if (l->kind == SEQ_ATTN)
+        return true;
     size_t d = (size_t)l->d;
     return mul3(&b->gdn, (size_t)l->n_val, d * d, sizeof(float)) &&
            mul3(&b->pend, (size_t)s->n_window, be_gdn_pend_floats(l->n_key, l->n_val, l->d),
@@ -51,9 +43,51 @@ static bool layer_sizes(const seq_shape *s, const seq_layer_shape *l, dtype idx_
                 sizeof(float));
 }
 
-static dtype idx_type_of(dtype kv_type)
+dtype seq_idx_type(dtype kv_type)
 {
     return kv_type == DTYPE_F32 ? DTYPE_F32 : DTYPE_F16;
+}
+
+/* Give cells of n_val values their place behind the first *n_bytes of a page, on a cache line. */
+static bool place(be_cells *c, dtype type, int n_val, int per_page, size_t *n_bytes)
+{
+    size_t n;
+    *c = (be_cells){.offset = *n_bytes,
+                    .type = type,
+                    .cell_bytes = be_cell_bytes(type, n_val),
+                    .per_page = per_page};
+    if (!size_mul(&n, c->cell_bytes, (size_t)per_page) || !size_add(&n, n, *n_bytes) ||
+        n > PTRDIFF_MAX)
+        return false;
+    *n_bytes = size_align(n, MEM_ALIGN);
+    return true;
+}
+
+/* The place of a layer's cells in a page. */
+static bool place_layer(const seq_shape *s, const seq_layer_shape *shape, seq_layer *l,
+                        size_t *n_bytes)
+{
+    l->kind = shape->kind;
+    if (shape->kind != SEQ_ATTN)
+        return true;
+    dtype idx_type = seq_idx_type(s->kv_type);
+    if (!place(&l->kv.k, s->kv_type, shape->n_kv, BE_PAGE, n_bytes) ||
+        !place(&l->kv.v, s->kv_type, shape->n_kv, BE_PAGE, n_bytes))
+        return false;
+    return shape->ratio == 0 ||
+           (place(&l->idx_raw, idx_type, shape->d_idx, BE_PAGE, n_bytes) &&
+            place(&l->idx_pool, DTYPE_F32, shape->d_idx, BE_PAGE / shape->ratio, n_bytes));
+}
+
+static bool page_size(const seq_shape *s, size_t *n_bytes)
+{
+    *n_bytes = 0;
+    for (int i = 0; i < s->n_layer; i++) {
+        seq_layer l;
+        if (!place_layer(s, &s->layer[i], &l, n_bytes))
+            return false;
+    }
+    return true;
 }
 
 static bool ple_size(const seq_shape *s, size_t *n)
@@ -65,20 +99,49 @@ static bool ple_size(const seq_shape *s, size_t *n)
 
 bool seq_size(const seq_shape *s, size_t *n_bytes)
 {
-    size_t total;
-    if (!ple_size(s, &total))
+    size_t total, page, cells;
+    size_t n_page = ((size_t)s->n_ctx + BE_PAGE - 1) / BE_PAGE;
+    if (!ple_size(s, &total) || !page_size(s, &page) || !size_mul(&cells, page, n_page) ||
+        !size_add(&total, total, cells))
         return false;
     for (int i = 0; i < s->n_layer; i++) {
         layer_bytes b;
-        if (!layer_sizes(s, &s->layer[i], idx_type_of(s->kv_type), &b))
+        if (!layer_sizes(s, &s->layer[i], &b))
             return false;
-        const size_t part[] = {b.k, b.v, b.idx_raw, b.idx_pool, b.gdn, b.pend, b.conv};
+        const size_t part[] = {b.gdn, b.pend, b.conv};
         for (size_t j = 0; j < ARRAY_LEN(part); j++)
             if (!size_add(&total, total, part[j]))
                 return false;
     }
     *n_bytes = total;
     return true;
+}
+
+/* ---- The recurrent part --------------------------------------------------------------------------- */
+
+int part_count(const seq_shape *s)
+{
+    return 2 * s->n_layer + 1;
+}
+
+size_t part_bytes(const seq_shape *s, int i)
+{
+    if (i == 2 * s->n_layer)
+        return s->ple_layer < 0 ? 0 : (size_t)s->ple_rows * (size_t)s->ple_width * sizeof(float);
+    const seq_layer_shape *l = &s->layer[i / 2];
+    size_t d = (size_t)l->d;
+    if (l->kind != SEQ_GDN)
+        return 0;
+    return (i % 2 == 0 ? (size_t)l->n_val * d * d
+                       : (size_t)(l->n_conv - 1) * (size_t)conv_channels(l)) *
+           sizeof(float);
+}
+
+float *part_of(const seq *s, int i)
+{
+    if (i == 2 * s->shape.n_layer)
+        return s->ple_conv;
+    return i % 2 == 0 ? s->layer[i / 2].gdn : s->layer[i / 2].conv;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------------- */
@@ -99,17 +162,23 @@ static bool take(seq *s, void *out, size_t n)
 static bool layer_create(seq *s, seq_layer *l, const seq_layer_shape *shape)
 {
     layer_bytes b;
-    if (!layer_sizes(&s->shape, shape, s->idx_type, &b))
-        return false;
-    l->kind = shape->kind;
-    l->kv.type = s->shape.kv_type;
-    if (shape->kind == SEQ_ATTN)
-        l->kv.cell_bytes = be_cell_bytes(s->shape.kv_type, shape->n_kv);
-    if (shape->ratio)
-        l->idx_cell_bytes = be_cell_bytes(s->idx_type, shape->d_idx);
-    return take(s, &l->kv.k, b.k) && take(s, &l->kv.v, b.v) && take(s, &l->idx_raw, b.idx_raw) &&
-           take(s, &l->idx_pool, b.idx_pool) && take(s, &l->gdn, b.gdn) &&
+    return layer_sizes(&s->shape, shape, &b) && take(s, &l->gdn, b.gdn) &&
            take(s, &l->pend, b.pend) && take(s, &l->conv, b.conv);
+}
+
+/* The layers' cells, in pages of which none is there yet. */
+static ft_status cells_create(seq *s, ft_error *err)
+{
+    size_t page_bytes = 0;
+    for (int i = 0; i < s->shape.n_layer; i++)
+        if (!place_layer(&s->shape, &s->shape.layer[i], &s->layer[i], &page_bytes))
+            return err_set(err, FT_NOMEM, "state: size of a page overflows");
+    TRY(pages_init(&s->pages, s->be, page_bytes, s->shape.n_ctx, err));
+    for (int i = 0; i < s->shape.n_layer; i++) {
+        seq_layer *l = &s->layer[i];
+        l->kv.k.page = l->kv.v.page = l->idx_raw.page = l->idx_pool.page = s->pages.page;
+    }
+    return FT_OK;
 }
 
 static ft_status check_shape(const seq_shape *s, ft_error *err)
@@ -120,10 +189,17 @@ static ft_status check_shape(const seq_shape *s, ft_error *err)
         return err_set(err, FT_ARG, "window: %d rows, want 0 to %d", s->n_window, MAX_WINDOW);
     if (s->kv_type != DTYPE_F32 && s->kv_type != DTYPE_F16 && s->kv_type != DTYPE_Q8_0)
         return err_set(err, FT_ARG, "kv type: %s, want f32, f16 or q8_0", dtype_name(s->kv_type));
-    for (int i = 0; i < s->n_layer; i++)
-        if (s->kv_type == DTYPE_Q8_0 && s->layer[i].kind == SEQ_ATTN && s->layer[i].n_kv % 32)
+    for (int i = 0; i < s->n_layer; i++) {
+        const seq_layer_shape *l = &s->layer[i];
+        if (l->kind != SEQ_ATTN)
+            continue;
+        if (s->kv_type == DTYPE_Q8_0 && l->n_kv % 32)
             return err_set(err, FT_ARG, "kv type q8_0: cells of %d values, want a multiple of 32",
-                           s->layer[i].n_kv);
+                           l->n_kv);
+        if (l->ratio < 0 || (l->ratio && BE_PAGE % l->ratio))
+            return err_set(err, FT_ARG, "blocks of %d positions, want a divisor of %d", l->ratio,
+                           BE_PAGE);
+    }
     return FT_OK;
 }
 
@@ -139,7 +215,6 @@ ft_status seq_create(seq **out, backend *be, const seq_shape *shape, ft_error *e
         return err_set(err, FT_NOMEM, "state");
     s->shape = *shape;
     s->be = be;
-    s->idx_type = idx_type_of(shape->kv_type);
     size_t n = (size_t)shape->n_layer, ple = 0;
     seq_layer_shape *copy = mem_calloc(n, sizeof *copy);
     s->shape.layer = copy;
@@ -150,7 +225,7 @@ ft_status seq_create(seq **out, backend *be, const seq_shape *shape, ft_error *e
         memcpy(copy, shape->layer, n * sizeof *copy);
     for (int i = 0; ok && i < shape->n_layer; i++)
         ok = layer_create(s, &s->layer[i], &s->shape.layer[i]);
-    if (!ok) {
+    if (!ok || cells_create(s, NULL) != FT_OK) {
         seq_free(s);
         return err_set(err, FT_NOMEM, "state: %zu bytes for a context of %d tokens", n_bytes,
                        shape->n_ctx);
@@ -165,13 +240,9 @@ void seq_free(seq *s)
         return;
     for (int i = 0; s->layer && s->shape.layer && i < s->shape.n_layer; i++) {
         layer_bytes b = {0};
-        bool ok = layer_sizes(&s->shape, &s->shape.layer[i], s->idx_type, &b);
+        bool ok = layer_sizes(&s->shape, &s->shape.layer[i], &b);
         (void)ok; /* it was computed once already */
         seq_layer *l = &s->layer[i];
-        be_release(s->be, l->kv.k, b.k);
-        be_release(s->be, l->kv.v, b.v);
-        be_release(s->be, l->idx_raw, b.idx_raw);
-        be_release(s->be, l->idx_pool, b.idx_pool);
         be_release(s->be, l->gdn, b.gdn);
         be_release(s->be, l->pend, b.pend);
         be_release(s->be, l->conv, b.conv);
@@ -180,6 +251,7 @@ void seq_free(seq *s)
     bool ok = ple_size(&s->shape, &ple);
     (void)ok;
     be_release(s->be, s->ple_conv, ple);
+    pages_deinit(&s->pages);
     union {
         const seq_layer_shape *c;
         void *v;
@@ -194,10 +266,11 @@ void seq_reset(seq *s)
 {
     s->n_past = s->n_spec = s->n_apply = s->n_extra = 0;
     s->broken = false;
+    pages_truncate(&s->pages, 0);
     for (int i = 0; i < s->shape.n_layer; i++) {
         const seq_layer_shape *l = &s->shape.layer[i];
         layer_bytes b = {0};
-        bool ok = layer_sizes(&s->shape, l, s->idx_type, &b);
+        bool ok = layer_sizes(&s->shape, l, &b);
         (void)ok;
         be_zero(s->be, s->layer[i].gdn, b.gdn);
         be_zero(s->be, s->layer[i].conv, b.conv); /* zeros before the start of the text */
@@ -209,17 +282,31 @@ void seq_reset(seq *s)
 
 /* ---- Rows in, rows kept --------------------------------------------------------------------------- */
 
-ft_status seq_begin(seq *s, const int32_t *tok, int n_row, int n_commit, ft_error *err)
+static ft_status check_rows(const seq *s, int n_row, ft_error *err)
 {
+    assert(s->n_spec == 0 && n_row >= 1);
     if (s->broken)
         return err_set(err, FT_DEVICE, "session: a step failed half way; reset it first");
-    assert(s->n_spec == 0 && n_row >= 1 && n_commit >= 0 && n_commit <= n_row);
     if (n_row > s->shape.n_ctx - s->n_past)
         return err_set(err, FT_RANGE, "context: %d tokens used and %d more wanted, the limit is %d",
                        s->n_past, n_row, s->shape.n_ctx);
+    return FT_OK;
+}
+
+ft_status seq_reserve(seq *s, int n_row, ft_error *err)
+{
+    TRY(check_rows(s, n_row, err));
+    return pages_reserve(&s->pages, s->n_past, n_row, err);
+}
+
+ft_status seq_begin(seq *s, const int32_t *tok, int n_row, int n_commit, ft_error *err)
+{
+    TRY(check_rows(s, n_row, err));
+    assert(n_commit >= 0 && n_commit <= n_row);
     if (n_row - n_commit > s->shape.n_window)
         return err_set(err, FT_ARG, "window: %d rows to verify, the limit is %d", n_row - n_commit,
                        s->shape.n_window);
+    assert(pages_writable(&s->pages, s->n_past, n_row));
     memcpy(s->tok + s->n_past, tok, (size_t)n_row * sizeof *tok);
     s->broken = true; /* until seq_end */
     return FT_OK;
@@ -265,35 +352,39 @@ void seq_settle(seq *s)
     s->n_apply = s->n_extra = 0;
 }
 
+size_t seq_bytes(const seq *s)
+{
+    return s->n_bytes + pages_bytes(&s->pages);
+}
+
+static void hash_cells(XXH3_state_t *h, const be_cells *c, int n)
+{
+    for (int i = 0, run; i < n; i += run) {
+        run = be_cells_run(c, i, n - i);
+        XXH3_64bits_update(h, be_cell(c, i), (size_t)run * c->cell_bytes);
+    }
+}
+
 uint64_t seq_digest(seq *s)
 {
     seq_settle(s);
     XXH3_state_t h;
     XXH3_64bits_reset(&h);
-    size_t n = (size_t)s->n_past;
     XXH3_64bits_update(&h, &s->n_past, sizeof s->n_past);
-    XXH3_64bits_update(&h, s->tok, n * sizeof *s->tok);
+    XXH3_64bits_update(&h, s->tok, (size_t)s->n_past * sizeof *s->tok);
     for (int i = 0; i < s->shape.n_layer; i++) {
         const seq_layer_shape *shape = &s->shape.layer[i];
         const seq_layer *l = &s->layer[i];
-        if (shape->kind == SEQ_ATTN) {
-            XXH3_64bits_update(&h, l->kv.k, n * l->kv.cell_bytes);
-            XXH3_64bits_update(&h, l->kv.v, n * l->kv.cell_bytes);
-            if (shape->ratio) {
-                XXH3_64bits_update(&h, l->idx_raw, n * l->idx_cell_bytes);
-                XXH3_64bits_update(&h, l->idx_pool,
-                                   n / (size_t)shape->ratio * (size_t)shape->d_idx * sizeof(float));
-            }
+        if (shape->kind != SEQ_ATTN)
             continue;
-        }
-        size_t d = (size_t)shape->d;
-        XXH3_64bits_update(&h, l->gdn, (size_t)shape->n_val * d * d * sizeof(float));
-        XXH3_64bits_update(&h, l->conv,
-                           (size_t)(shape->n_conv - 1) * (size_t)conv_channels(shape) *
-                               sizeof(float));
+        hash_cells(&h, &l->kv.k, s->n_past);
+        hash_cells(&h, &l->kv.v, s->n_past);
+        if (shape->ratio == 0)
+            continue;
+        hash_cells(&h, &l->idx_raw, s->n_past);
+        hash_cells(&h, &l->idx_pool, s->n_past / shape->ratio);
     }
-    if (s->ple_conv)
-        XXH3_64bits_update(&h, s->ple_conv,
-                           (size_t)s->shape.ple_rows * (size_t)s->shape.ple_width * sizeof(float));
+    for (int i = 0; i < part_count(&s->shape); i++)
+        XXH3_64bits_update(&h, part_of(s, i), part_bytes(&s->shape, i));
     return XXH3_64bits_digest(&h);
 }

@@ -18,13 +18,15 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "state/pages.h"
 
 /* What one layer of a model keeps; filled by the layer room from the hyper-parameters. */
 typedef enum { SEQ_ATTN, SEQ_GDN } seq_kind;
 typedef struct {
     seq_kind kind;
-    int n_kv;                    /* ATTN: values of a K (or V) cell, n_head_kv * d_head */
-    int d_idx, ratio;            /* ATTN: values of a raw indexer key; 0: none */
+    int n_kv;  /* ATTN: values of a K (or V) cell, n_head_kv * d_head */
+    int d_idx; /* ATTN: values of a raw indexer key */
+    int ratio; /* ATTN: positions of a pooled one, divides BE_PAGE; 0: no indexer */
     int n_key, n_val, d, n_conv; /* GDN */
 } seq_layer_shape;
 
@@ -40,44 +42,55 @@ typedef struct {
 
 typedef struct {
     seq_kind kind;
-    be_kv kv;
-    void *idx_raw; /* [n_cell][d_idx] of idx_type */
-    size_t idx_cell_bytes;
-    float *idx_pool; /* [n_cell / ratio][d_idx] */
-    float *gdn;      /* [n_val][d][d] */
-    float *pend;     /* [n_window][..] */
-    float *conv;     /* [n_conv - 1 + n_window][C] */
+    /* ATTN: in the pages of the seq. */
+    be_kv kv;          /* [n_kv] of kv_type */
+    be_cells idx_raw;  /* with an indexer: [d_idx], F32 when kv_type is F32, else F16 */
+    be_cells idx_pool; /* [d_idx] F32, one for every ratio positions */
+    /* GDN */
+    float *gdn;  /* [n_val][d][d] */
+    float *pend; /* [n_window][..] */
+    float *conv; /* [n_conv - 1 + n_window][C] */
 } seq_layer;
 
 typedef struct seq {
     seq_shape shape; /* shape.layer: owned copy */
     backend *be;     /* borrowed */
-    dtype idx_type;  /* F32 when kv_type is F32, else F16 */
     int n_past, n_spec;
     int n_apply; /* accepted rows still in pend */
     int n_extra; /* accepted rows in the convolution histories past their minimum */
     bool broken;
     int32_t *tok;     /* [n_ctx + n_window] ids of all rows, committed and not; host */
     seq_layer *layer; /* [n_layer] */
+    pages pages;      /* of all layers' cells */
     float *ple_conv;  /* [ple_rows + n_window][ple_width] */
-    size_t n_bytes;   /* of device memory */
+    size_t n_bytes;   /* of device memory, pages not counted */
 } seq;
 
-/* Bytes of device memory that seq_create would reserve; false on overflow. */
+/* Bytes of device memory that a seq has with a full context; false on overflow. seq_create takes what does
+ * not depend on the context; pages of cells come as they are needed. */
 bool seq_size(const seq_shape *s, size_t *n_bytes) MUST_CHECK;
 /* Errors: ARG (a shape out of range), NOMEM (says how much). */
 ft_status seq_create(seq **out, backend *be, const seq_shape *s, ft_error *err) MUST_CHECK;
 void seq_free(seq *s); /* NULL is allowed */
-/* Forget everything: as new. */
+/* Forget everything: as new. Lets its pages go. */
 void seq_reset(seq *s);
+size_t seq_bytes(const seq *s); /* of device memory, now */
+
+/* Make the positions n_past .. n_past + n_row - 1 writable, so that a step itself allocates nothing.
+ * Errors: DEVICE, RANGE as seq_begin; NOMEM; the state is unchanged. */
+ft_status seq_reserve(seq *s, int n_row, ft_error *err) MUST_CHECK;
 
 /* Room for n_row more rows of which n_commit are final? RANGE names position and limit; ARG when
- * n_row - n_commit exceeds the window; DEVICE when broken. Records their ids. */
+ * n_row - n_commit exceeds the window; DEVICE when broken. Records their ids. They are reserved. */
 ft_status seq_begin(seq *s, const int32_t *tok, int n_row, int n_commit, ft_error *err) MUST_CHECK;
 /* The layers are done with these rows. */
 void seq_end(seq *s, int n_row, int n_commit);
 /* Keep the first n of the n_spec rows, drop the others. 0 <= n <= n_spec. */
 void seq_accept(seq *s, int n);
+/* Drop the tokens first .. first + n - 1, all committed; those behind them move down by n, their keys turned
+ * (r) to the new positions. Recurrent parts and histories stay as they are. Pooled indexer keys from first
+ * on are NOT made again here (layer_pool_index). Errors: DEVICE when broken, NOMEM; s is unchanged. */
+ft_status seq_shift(seq *s, const be_rotary *r, int first, int n, ft_error *err) MUST_CHECK;
 /* Apply what is pending, so that the memory holds the committed state and nothing else. */
 void seq_settle(seq *s);
 /* 64-bit digest of the committed state: equal for two seqs exactly when every bit that a later row

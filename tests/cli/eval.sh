@@ -69,7 +69,7 @@ bad 2 "--chunk: '' is not" eval -m "$m" --chunk=
 bad 2 "--decode-from: '-2' is not a whole number from -1" eval -m "$m" --decode-from -2
 bad 2 "--threads: '1025' is not a whole number from 0 to 1024" eval -m "$m" -t 1025
 bad 2 "--kv: 'q4' is not one of f16|f32|q8_0" eval -m "$m" --kv q4
-bad 2 "--cpu: 'sse' is not one of generic|avx2|avx512|neon" eval -m "$m" --cpu sse
+bad 2 "--cpu: 'sse' is not one of generic|avx2|avx512|neon|i8mm" eval -m "$m" --cpu sse
 bad 2 "unexpected argument extra" eval -m "$m" extra
 bad 1 "$tmp/none.gguf" eval -m "$tmp/none.gguf" --tokens "$tmp/ids" --logits "$tmp/x"
 bad 1 "$tmp/none" eval -m "$m" --tokens "$tmp/none" --logits "$tmp/x"

@@ -26,7 +26,7 @@
 static inline bool rig_level(kern_table *k, int i)
 {
     static const uint32_t level[] = {0, KERN_CPU_AVX2, KERN_CPU_AVX2 | KERN_CPU_AVX512,
-                                     KERN_CPU_NEON};
+                                     KERN_CPU_NEON, KERN_CPU_NEON | KERN_CPU_I8MM};
     const uint32_t have = kern_cpu_flags();
     for (size_t j = 0; j < ARRAY_LEN(level); j++) {
         if ((level[j] & have) == level[j] && i-- == 0) {

@@ -25,7 +25,7 @@
 /* ---- Levels ------------------------------------------------------------------------------- */
 
 static struct {
-    kern_table table[3];
+    kern_table table[4];
     int n;
 } level;
 
@@ -33,7 +33,7 @@ static kern_table ref;
 
 static bool find_levels(const char *only)
 {
-    static const char *const names[] = {"avx2", "avx512", "neon"};
+    static const char *const names[] = {"avx2", "avx512", "neon", "i8mm"};
     kern_select(&ref, 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         uint32_t flags;
@@ -262,6 +262,33 @@ static void test_matmul_extreme_values_equal_ref(void **state)
     each_type(values_equal);
 }
 
+static void zero_sum_equal(int type)
+{
+    const float small = 0x1p-24f;
+    product p;
+    if (ref.act[type] != KERN_ACT_F32)
+        return;
+    product_make(&p, type, 3, 19, 2, FILL_SANE, 1);
+    const size_t value_bytes = p.a.w_stride / 19;
+    uint8_t *w = p.map + ((const uint8_t *)p.a.w - p.map);
+    for (size_t i = 0; i < 3 * 19; i++)
+        kern_encode(type, w + i * value_bytes, &small, 1);
+    for (size_t i = 0; i < 2 * 19; i++)
+        ((float *)(void *)p.x)[i] = -0x1p-140f;
+    float *want = multiply(&ref, &p, 3, 2, 0, 3);
+    assert_true(want[0] == 0 && signbit(want[0]));
+    expect_levels_equal_ref(&p, 3, 2, 0, 3);
+    mem_free(want);
+    product_free(&p);
+}
+
+/* Lanes past the last column that take part: where every product underflows to -0, +0 comes out. */
+static void test_matmul_lanes_past_the_end_keep_their_zero(void **state)
+{
+    (void)state;
+    each_type(zero_sum_equal);
+}
+
 static void batch_equals_rows(const kern_table *k, const product *p)
 {
     const size_t n_row = (size_t)p->n_row;
@@ -485,6 +512,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_table_every_decodable_type_has_a_product),
         cmocka_unit_test(test_matmul_any_shape_equals_ref),
         cmocka_unit_test(test_matmul_extreme_values_equal_ref),
+        cmocka_unit_test(test_matmul_lanes_past_the_end_keep_their_zero),
         cmocka_unit_test(test_matmul_n_tokens_equal_n_calls_of_one),
         cmocka_unit_test(test_matmul_any_parts_equal_whole),
         cmocka_unit_test(test_matmul_row_lists_and_strides_are_followed),

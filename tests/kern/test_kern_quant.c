@@ -14,7 +14,7 @@
 #define N     352 /* 11 blocks */
 #define GUARD 0xa5
 
-static const char *const level_names[] = {"generic", "avx2", "avx512", "neon"};
+static const char *const level_names[] = {"generic", "avx2", "avx512", "neon", "i8mm"};
 
 /* The table of a level; false if this processor does not have it. */
 static bool level_table(kern_table *k, const char *name)
@@ -176,15 +176,19 @@ static void test_cpu_parse_knows_the_levels_only(void **state)
     assert_int_equal(flags, 0);
     assert_true(kern_cpu_parse(&flags, "avx512"));
     assert_int_equal(flags, KERN_CPU_AVX2 | KERN_CPU_AVX512);
+    assert_true(kern_cpu_parse(&flags, "i8mm"));
+    assert_int_equal(flags, KERN_CPU_NEON | KERN_CPU_I8MM);
 }
 
-/* AVX-512 announced without AVX2, or a bit that no level has. */
+/* A level announced without the one below it, or a bit that no level has. */
 static void test_cpu_flags_are_levels(void **state)
 {
     (void)state;
     const uint32_t flags = kern_cpu_flags();
-    assert_int_equal(flags & ~(KERN_CPU_AVX2 | KERN_CPU_AVX512 | KERN_CPU_NEON), 0);
+    const uint32_t x86 = KERN_CPU_AVX2 | KERN_CPU_AVX512;
+    assert_int_equal(flags & ~(x86 | KERN_CPU_NEON | KERN_CPU_I8MM), 0);
     assert_true(!(flags & KERN_CPU_AVX512) || (flags & KERN_CPU_AVX2));
+    assert_true(!(flags & KERN_CPU_I8MM) || (flags & KERN_CPU_NEON));
     assert_int_equal(flags, kern_cpu_flags());
 }
 
@@ -217,7 +221,7 @@ static void test_select_fills_every_slot(void **state)
     }
     kern_table generic, half;
     kern_select(&generic, 0);
-    kern_select(&half, KERN_CPU_AVX512); /* without the level below it: none */
+    kern_select(&half, KERN_CPU_AVX512 | KERN_CPU_I8MM); /* without those below them: none */
     assert_string_equal(half.name, generic.name);
 }
 

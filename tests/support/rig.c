@@ -61,6 +61,7 @@ void rig_feed(rig *r, seq *s, const int32_t *tok, int n, int n_commit, float *lo
                      .logits = logits,
                      .hidden = hidden};
     ft_error err = {0};
+    must(seq_reserve(s, n, &err), &err);
     must(layer_forward(r->be, r->m, &r->scratch, &b, &err), &err);
 }
 

@@ -47,8 +47,10 @@ static drafter *encode_all(ft_session *s, const int32_t *tok, int n, int chunk, 
         ft_eval_out out = {.hidden = hidden};
         must(ft_session_eval_rows(s, tok + i, rows, &out, &err), &err);
         int known = i + rows < n ? rows : rows - 1; /* the last row's token is not decided */
+        draft_rows_args a = {
+            .first = i, .n = known, .next = tok + i + 1, .hidden = hidden, .logits = logits};
         if (known > 0)
-            draft_rows(d, scratch, tok + i + 1, hidden, i, known, logits, NULL, NULL);
+            must(draft_rows(d, scratch, &a, &err), &err);
         if (i + rows == n)
             draft_observe(d, scratch, tok, n - 1, 1, hidden + (size_t)known * width, n);
     }

@@ -89,7 +89,7 @@ static const model_arch arch[] = {MODEL_QWEN35, MODEL_QWEN35MOE, MODEL_QWEN4EXP}
  * thread and two. */
 static void check_chunks(dtype type)
 {
-    static const char *const level[] = {"generic", "avx2", "avx512"};
+    static const char *const level[] = {"generic", "avx2", "avx512", "neon", "i8mm"};
     uint32_t have = kern_cpu_flags();
     for (size_t a = 0; a < ARRAY_LEN(arch); a++) {
         char path[TEST_PATH_MAX], what[96];
@@ -194,6 +194,8 @@ static void test_sequences_in_one_batch_equal_solo_runs(void **state)
                              .n_want = n_row,
                              .logits = logits,
                              .hidden = hidden};
+            for (int i = 0; i < n_seg; i++)
+                assert_int_equal(seq_reserve(seg[i].s, seg[i].n_row, NULL), FT_OK);
             assert_int_equal(layer_forward(r.be, r.m, &r.scratch, &b, NULL), FT_OK);
             for (int k = 0, row = 0; k < n_seg; row += seg[k++].n_row) {
                 size_t v = (size_t)r.n_vocab, w = (size_t)r.width;
@@ -235,6 +237,7 @@ static void test_batch_with_a_full_context_changes_nothing(void **state)
     layer_seg seg[] = {{.s = a, .n_row = 2, .n_commit = 2}, {.s = b, .n_row = 2, .n_commit = 2}};
     layer_batch batch = {.tok = tok, .seg = seg, .n_seg = 2};
     ft_error err = {0};
+    assert_int_equal(seq_reserve(a, 2, &err), FT_OK);
     assert_int_equal(layer_forward(r.be, r.m, &r.scratch, &batch, &err), FT_RANGE);
     assert_non_null(strstr(err.msg, "255 tokens used and 2 more wanted, the limit is 256"));
     assert_true(seq_digest(a) == da && seq_digest(b) == db);

@@ -138,14 +138,10 @@ static void test_digest_sees_every_part(void **state)
     rig_feed(&r, s, tok, 20, 20, NULL, NULL);
     uint64_t was = seq_digest(s);
     seq_layer *gdn = &s->layer[0], *attn = &s->layer[3];
-    uint8_t *part[] = {(uint8_t *)gdn->gdn,
-                       (uint8_t *)gdn->conv,
-                       attn->kv.k,
-                       attn->kv.v,
-                       (uint8_t *)attn->idx_raw,
-                       (uint8_t *)attn->idx_pool,
-                       (uint8_t *)s->ple_conv,
-                       (uint8_t *)s->tok};
+    uint8_t *part[] = {(uint8_t *)gdn->gdn,        (uint8_t *)gdn->conv,
+                       be_cell(&attn->kv.k, 0),    be_cell(&attn->kv.v, 0),
+                       be_cell(&attn->idx_raw, 0), be_cell(&attn->idx_pool, 0),
+                       (uint8_t *)s->ple_conv,     (uint8_t *)s->tok};
     for (size_t i = 0; i < ARRAY_LEN(part); i++) {
         part[i][5] ^= 1;
         if (seq_digest(s) == was)

@@ -285,6 +285,20 @@ static void test_open_unsupported_values_are_named(void **state)
     }
 }
 
+/* catches: blocks that a page of the cache holds no whole number of */
+static void test_open_block_size_that_no_page_holds_is_named(void **state)
+{
+    (void)state;
+    static const int64_t ratio[] = {3, 1024};
+    for (size_t i = 0; i < ARRAY_LEN(ratio); i++) {
+        edit e = {"qwen4exp.attention.compress_ratios", GGUF_I64, ratio[i], 0.0};
+        ft_error err;
+        ft_status st = open_edited(MODEL_QWEN4EXP, &e, &err);
+        if (st != FT_UNSUPPORTED || !strstr(err.msg, e.key) || !strstr(err.msg, "512"))
+            fail_msg("%lld: status %d '%s'", (long long)ratio[i], st, err.msg);
+    }
+}
+
 /* catches: two numbers that are fine alone and do not go together */
 static void test_open_numbers_that_contradict_are_refused(void **state)
 {
@@ -313,7 +327,7 @@ static void test_open_numbers_that_contradict_are_refused(void **state)
         {"ple.layer_multipliers", 1, NULL},
         {"ple.head_offsets", 0, NULL},
         {"attention.compress_ratios", -4, NULL},
-        {"attention.compress_ratios", 3, "attention.indexer.top_k"},
+        {"attention.compress_ratios", 32, "attention.indexer.top_k"},
         {"attention.recurrent_layers", 1, "blk.3.attn_qkv.weight"},
         {"attention.recurrent_layers", 0, "blk.0.attn_q.weight"},
         {"full_attention_interval", 2, "blk.1.attn_q.weight"},
@@ -425,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_open_keys_of_another_type_or_missing_are_refused),
         cmocka_unit_test(test_open_absurd_floats_are_refused),
         cmocka_unit_test(test_open_unsupported_values_are_named),
+        cmocka_unit_test(test_open_block_size_that_no_page_holds_is_named),
         cmocka_unit_test(test_open_numbers_that_contradict_are_refused),
         cmocka_unit_test(test_open_bad_lists_are_refused),
         cmocka_unit_test(test_open_list_shorter_than_trunk_says_so),

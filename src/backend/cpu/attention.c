@@ -10,6 +10,8 @@
 
 enum { MAX_HEAD = 512, MAX_GROUP = 32 };
 
+_Static_assert(BE_PAGE == KERN_ATTN_PAGE && BE_PAGE == BE_SPAN, "one size of pages and spans");
+
 /* A running softmax of the query heads of one KV head. */
 typedef struct {
     float m[MAX_GROUP], l[MAX_GROUP], acc[MAX_GROUP * MAX_HEAD];
@@ -44,16 +46,17 @@ static void attend(const backend *be, float *o, const float *qg, const be_attn_r
                    int n_q, int d)
 {
     const be_kv *kv = row->kv;
-    size_t head_bytes = be_cell_bytes(kv->type, d) * (size_t)kvh;
+    size_t head_bytes = be_cell_bytes(kv->k.type, d) * (size_t)kvh;
     partial sum, span;
     kern_attn a = {.q = qg,
                    .q_stride = 2 * (size_t)d,
                    .n_q = n_q,
                    .d = d,
-                   .k = (const uint8_t *)kv->k + head_bytes,
-                   .v = (const uint8_t *)kv->v + head_bytes,
-                   .cell_bytes = kv->cell_bytes,
-                   .kv_type = (int)kv->type,
+                   .page = (const void *const *)kv->k.page,
+                   .k = kv->k.offset + head_bytes,
+                   .v = kv->v.offset + head_bytes,
+                   .cell_bytes = kv->k.cell_bytes,
+                   .kv_type = (int)kv->k.type,
                    .scale = 1.0f / sqrtf((float)d)};
     for (int i = 0; i < row->n_cell; i += BE_SPAN) {
         partial *p = i == 0 ? &sum : &span;
@@ -104,16 +107,15 @@ void be_qsa_pool(backend *be, const be_qsa_pool_args *a, int b0, int b1)
         float sum[MAX_HEAD], key[MAX_HEAD], c[MAX_HEAD / 2], s[MAX_HEAD / 2];
         memset(sum, 0, (size_t)d * sizeof *sum);
         for (int i = 0; i < a->ratio; i++) {
-            const uint8_t *cell = (const uint8_t *)a->raw +
-                                  ((size_t)b * (size_t)a->ratio + (size_t)i) * a->raw_cell_bytes;
-            bool ok = kern_decode((int)a->raw_type, key, cell, (size_t)d);
+            bool ok =
+                kern_decode((int)a->raw->type, key, be_cell(a->raw, b * a->ratio + i), (size_t)d);
             (void)ok; /* a type of the state */
             for (int k = 0; k < d; k++)
                 sum[k] += key[k];
         }
         for (int k = 0; k < d; k++)
             sum[k] /= (float)a->ratio;
-        float *out = a->pool + (size_t)b * (size_t)d;
+        float *out = be_cell(a->pool, b);
         be->k.rmsnorm(out, sum, a->w, d, a->eps);
         for (int k = 0; k < h; k++) {
             double angle = (double)b * a->ratio * pow(a->rope_base, -2.0 * k / a->n_rot);
@@ -178,10 +180,10 @@ static void select_row(const backend *be, const be_qsa_args *a, int t)
     float root = sqrtf((float)a->d);
     const float *q = a->q + (size_t)t * (size_t)a->n_head * (size_t)a->d;
     for (int b = 0; b < n_block; b++) {
+        const float *key = be_cell(a->pool[t], b);
         float sum = 0;
         for (int h = 0; h < a->n_head; h++) {
-            float dot = be->k.dot(q + (size_t)h * (size_t)a->d,
-                                  a->pool[t] + (size_t)b * (size_t)a->d, a->d);
+            float dot = be->k.dot(q + (size_t)h * (size_t)a->d, key, a->d);
             sum += dot > 0 ? dot : 0;
         }
         score[b] = sum / root;

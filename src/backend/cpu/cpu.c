@@ -23,7 +23,8 @@ ft_status backend_create(backend **out, const backend_params *p, ft_error *err)
         uint32_t want;
         if (!kern_cpu_parse(&want, p->level))
             return err_set(err, FT_ARG,
-                           "cpu: unknown level '%s', want generic, avx2, avx512 or neon", p->level);
+                           "cpu: unknown level '%s', want generic, avx2, avx512, neon or i8mm",
+                           p->level);
         if (want & ~flags)
             return err_set(err, FT_UNSUPPORTED, "cpu: this processor lacks '%s'", p->level);
         flags = want;
@@ -89,20 +90,4 @@ void be_move(backend *be, void *dst, const void *src, size_t n_bytes)
 size_t be_act_bytes(int n_row, int n_col)
 {
     return n_col % 32 ? 1 : (size_t)n_row * kern_q8_row_bytes(n_col);
-}
-
-size_t be_cell_bytes(dtype type, int n)
-{
-    return dtype_row_bytes(type, (size_t)n);
-}
-
-void be_store_cells(backend *be, void *base, dtype type, size_t cell_bytes, int first,
-                    const float *rows, int n_row, int n)
-{
-    (void)be;
-    for (int i = 0; i < n_row; i++) {
-        uint8_t *cell = (uint8_t *)base + (size_t)(first + i) * cell_bytes;
-        bool ok = kern_encode((int)type, cell, rows + (size_t)i * (size_t)n, (size_t)n);
-        (void)ok; /* the state's types all have an encoder */
-    }
 }

@@ -4,9 +4,12 @@
 
 typedef float score_row[KERN_ATTN_BLOCK];
 
-static size_t cell_offset(const kern_attn *a, int i)
+/* The cell of list entry i, less the head's offset. */
+static const uint8_t *find_cell(const kern_attn *a, int i)
 {
-    return (size_t)(a->cell ? a->cell[i] : a->first + i) * a->cell_bytes;
+    const int cell = a->cell ? a->cell[i] : a->first + i;
+    return (const uint8_t *)a->page[cell / KERN_ATTN_PAGE] +
+           (size_t)(cell % KERN_ATTN_PAGE) * a->cell_bytes;
 }
 
 static float dot(const float *a, const float *b, int n)
@@ -23,7 +26,7 @@ static void block_scores(const kern_attn *a, int i, int n, score_row *s)
 {
     float row[KERN_ATTN_MAX_D];
     for (int j = 0; j < n; j++) {
-        kern_decode(a->kv_type, row, (const uint8_t *)a->k + cell_offset(a, i + j), (size_t)a->d);
+        kern_decode(a->kv_type, row, find_cell(a, i + j) + a->k, (size_t)a->d);
         for (int h = 0; h < a->n_q; h++)
             s[h][j] = dot(row, a->q + (size_t)h * a->q_stride, a->d) * a->scale;
     }
@@ -54,7 +57,7 @@ static void block_values(const kern_attn *a, int i, int n, score_row *p)
 {
     float row[KERN_ATTN_MAX_D];
     for (int j = 0; j < n; j++) {
-        kern_decode(a->kv_type, row, (const uint8_t *)a->v + cell_offset(a, i + j), (size_t)a->d);
+        kern_decode(a->kv_type, row, find_cell(a, i + j) + a->v, (size_t)a->d);
         for (int h = 0; h < a->n_q; h++) {
             float *acc = a->acc + (size_t)h * (size_t)a->d;
             for (int e = 0; e < a->d; e++)

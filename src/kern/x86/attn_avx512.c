@@ -180,7 +180,7 @@ static void value_tile(float *acc, size_t stride, const float *v, const float *p
         value_rows(acc, stride, v, p, c, n, width, 1);
 }
 
-#include "kern/x86/attn_tmpl.h"
+#include "kern/attn_tmpl.h"
 
 void kern_init_attn_avx512(kern_table *k)
 {

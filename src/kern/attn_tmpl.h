@@ -1,6 +1,6 @@
-/* attn_tmpl.h - attention of one KV head: the walk over cells that the files of this folder share.
+/* attn_tmpl.h - attention of one KV head: the walk over cells that the instruction sets share.
  *
- * Included once by attn_avx2.c and attn_avx512.c, which define before:
+ * Included once by a file that defines before:
  *   SCORE_CELLS, TILE_Q    cells of a score tile; query heads of a score and of a value tile
  *   SLAB                   columns of V taken at a time: 32 rows of 64 floats are 8 KiB
  *   load_floats            values i0 .. i0 + n - 1 of a cell's row
@@ -16,18 +16,20 @@
 typedef struct {
     _Alignas(64) float s[KERN_ATTN_MAX_Q][KERN_ATTN_BLOCK]; /* scores, then probabilities */
     float c[KERN_ATTN_MAX_Q];                               /* factor of what was before */
-    size_t at[2][KERN_ATTN_BLOCK]; /* byte offsets of the cells: this block, the next one */
+    const uint8_t
+        *at[2][KERN_ATTN_BLOCK]; /* the cells, less the head's offset: this block, the next */
     size_t row_bytes, slab_bytes;
     int n; /* cells */
 } attn_block;
 
-/* Offsets of the block of entries from i on; the last entry's where there are none left. */
-static void find_cells(size_t *at, const kern_attn *a, int i)
+/* Cells of the block of entries from i on; the last entry's where there are none left. */
+static void find_cells(const uint8_t **at, const kern_attn *a, int i)
 {
     for (int j = 0; j < KERN_ATTN_BLOCK; j++) {
         const int entry = i + j < a->n_cell ? i + j : a->n_cell - 1;
-        const int cell = a->cell ? a->cell[entry] : a->first + entry;
-        at[j] = (size_t)cell * a->cell_bytes;
+        const unsigned cell = (unsigned)(a->cell ? a->cell[entry] : a->first + entry);
+        at[j] = (const uint8_t *)a->page[cell / KERN_ATTN_PAGE] +
+                (size_t)(cell % KERN_ATTN_PAGE) * a->cell_bytes;
     }
 }
 
@@ -42,8 +44,8 @@ static void block_scores(attn_block *b, const kern_attn *a)
     _Alignas(64) float row[SCORE_CELLS][KERN_ATTN_MAX_D];
     for (int j = 0; j < b->n; j += SCORE_CELLS) {
         for (int c = 0; c < SCORE_CELLS; c++) {
-            load_floats(row[c], (const uint8_t *)a->k + b->at[0][j + c], a->kv_type, 0, a->d);
-            prefetch((const uint8_t *)a->v + b->at[0][j + c], b->row_bytes);
+            load_floats(row[c], b->at[0][j + c] + a->k, a->kv_type, 0, a->d);
+            prefetch(b->at[0][j + c] + a->v, b->row_bytes);
         }
         for (int h = 0; h < a->n_q; h += TILE_Q)
             score_tile(&b->s[h][j], row[0], a->q + (size_t)h * a->q_stride, a->q_stride, a->d,
@@ -54,12 +56,12 @@ static void block_scores(attn_block *b, const kern_attn *a)
 static void block_values(const attn_block *b, const kern_attn *a)
 {
     _Alignas(64) float slab[KERN_ATTN_BLOCK][SLAB];
-    const uint8_t *k = a->k;
+    size_t k = a->k;
     for (int i = 0; i < a->d; i += SLAB, k += b->slab_bytes) {
         const int width = a->d - i < SLAB ? a->d - i : SLAB;
         for (int j = 0; j < b->n; j++) {
-            load_floats(slab[j], (const uint8_t *)a->v + b->at[0][j], a->kv_type, i, width);
-            prefetch(k + b->at[1][j], b->slab_bytes);
+            load_floats(slab[j], b->at[0][j] + a->v, a->kv_type, i, width);
+            prefetch(b->at[1][j] + k, b->slab_bytes);
         }
         for (int h = 0; h < a->n_q; h += TILE_Q)
             value_tile(a->acc + (size_t)h * (size_t)a->d + i, (size_t)a->d, slab[0], b->s[h],

@@ -1,0 +1,11 @@
+/* tile_neon.h - the packers of matmul_pack_neon.c. */
+#ifndef KERN_ARM_TILE_NEON_H
+#define KERN_ARM_TILE_NEON_H
+
+#define TILE_ROWS 4
+#include "kern/matmul_tile_tmpl.h"
+
+/* type has the integer form. */
+packer kern_packer_neon(int type);
+
+#endif
