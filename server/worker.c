@@ -25,6 +25,7 @@ struct worker {
     ft_generation **step; /* [n_slot] */
     slot_view *view;      /* [n_slot] */
     int n_active;
+    int n_ctx; /* of a session, for other threads */
     pthread_t thread;
     bool started;
     atomic_bool cancel_all, done;
@@ -241,6 +242,7 @@ static ft_status create_sessions(worker *w, ft_error *err)
     sp.batch = w->batch;
     for (int i = 0; i < w->p.n_slot; i++)
         TRY(ft_session_create(&w->slot[i].s, w->p.model, &sp, err));
+    w->n_ctx = ft_session_n_ctx(w->slot[0].s);
     return FT_OK;
 }
 
@@ -300,5 +302,5 @@ void worker_free(worker *w)
 
 int worker_n_ctx(const worker *w)
 {
-    return ft_session_n_ctx(w->slot[0].s);
+    return w->n_ctx;
 }

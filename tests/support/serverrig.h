@@ -41,9 +41,18 @@ static inline server_params rig_server_params(void)
     return p;
 }
 
-static inline void rig_server_start(rig_server *r, const server_params *p)
+/* checkpoint_mem: bytes that checkpoints may hold. */
+static inline void rig_server_start_with(rig_server *r, const server_params *p,
+                                         uint64_t checkpoint_mem)
 {
-    *r = (rig_server){.m = rig_model(MODEL_QWEN35)};
+    *r = (rig_server){.port = 0};
+    char path[TEST_PATH_MAX];
+    tiny_opts o = tiny_default(MODEL_QWEN35);
+    tiny_write(test_path(path, "model.gguf"), &o);
+    ft_model_params mp = ft_model_params_default();
+    mp.n_thread = 2;
+    mp.checkpoint_mem = checkpoint_mem;
+    OK(ft_model_open(&r->m, path, &mp, &rig_err));
     pthread_mutex_init(&r->lock, NULL);
     buf_init(&r->log, 1 << 24);
     server_params q = *p;
@@ -51,6 +60,11 @@ static inline void rig_server_start(rig_server *r, const server_params *p)
     q.log_ctx = r;
     OK(server_create(&r->s, r->m, &q, &rig_err));
     r->port = server_port(r->s);
+}
+
+static inline void rig_server_start(rig_server *r, const server_params *p)
+{
+    rig_server_start_with(r, p, 64 << 20);
 }
 
 static inline void rig_server_stop(rig_server *r)

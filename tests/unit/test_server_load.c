@@ -140,7 +140,7 @@ static void test_eight_clients_that_come_and_go_get_their_own_texts(void **state
     (void)state;
     rig_server rig;
     server_params p = long_params(3, 64);
-    rig_server_start(&rig, &p);
+    rig_server_start_with(&rig, &p, 1 << 20); /* checkpoints: full after the first round */
     static char want[N_SEED][2048];
     for (int i = 0; i < N_SEED; i++)
         make_alone(&rig, i, want[i]);
@@ -356,27 +356,49 @@ static void test_stop_finishes_what_runs_and_cancels_what_lasts(void **state)
     }
 }
 
-/* Would catch a conversation that is read from its beginning, or in another slot, every time. */
-static void test_conversation_goes_on_in_its_slot(void **state)
+/* A chat of n turns whose answers were all "ok"; its cached tokens, and all of its prompt. */
+static json_int_t chat_turns(const rig_server *r, const char *system, int n, json_int_t *n_prompt)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    buf_printf(&b,
+               "{\"max_tokens\": 4, \"seed\": 1, \"reasoning_effort\": \"none\", \"messages\": "
+               "[{\"role\": \"system\", \"content\": \"%s\"}",
+               system);
+    for (int i = 0; i < n; i++)
+        buf_printf(&b, "%s, {\"role\": \"user\", \"content\": \"what is the number %d of them\"}",
+                   i ? ", {\"role\": \"assistant\", \"content\": \"ok\"}" : "", i);
+    buf_puts(&b, "]}");
+    json_t *j = rig_ask(r, "/v1/chat/completions", buf_cstr(&b));
+    json_int_t cached = rig_int(j, "usage.prompt_tokens_details.cached_tokens");
+    *n_prompt = rig_int(j, "usage.prompt_tokens");
+    assert_int_equal(rig_int(j, "timings.cache_n"), cached);
+    assert_int_equal(rig_int(j, "timings.prompt_n"), *n_prompt - cached);
+    json_decref(j);
+    buf_deinit(&b);
+    return cached;
+}
+
+/* Would catch conversations that are read from their beginning every time, also while others are there. */
+static void test_conversations_are_continued_not_read_again(void **state)
 {
     (void)state;
     rig_server rig;
-    server_params p = long_params(3, 8);
+    server_params p = long_params(2, 8);
     rig_server_start(&rig, &p);
-    for (int i = 0; i < 3; i++) {
-        char body[160];
-        snprintf(
-            body, sizeof body,
-            "{\"prompt\": \"the same beginning of all of them\", \"max_tokens\": %d, \"seed\": 1}",
-            8 + i);
-        json_t *j = rig_ask(&rig, "/v1/completions", body);
-        json_int_t cached = rig_int(j, "usage.prompt_tokens_details.cached_tokens");
-        assert_true(cached >= 0 && cached < rig_int(j, "usage.prompt_tokens"));
-        assert_int_equal(rig_int(j, "timings.cache_n"), cached);
-        assert_int_equal(rig_int(j, "timings.prompt_n"),
-                         rig_int(j, "usage.prompt_tokens") - cached);
-        json_decref(j);
-    }
+    static const char *const system[] = {"You are one that helps, and says so.",
+                                         "Nothing is like this one here."};
+    json_int_t n[2], before[2] = {0};
+    for (int turn = 1; turn <= 4; turn++)
+        for (int k = 0; k < 2; k++) {
+            json_int_t cached = chat_turns(&rig, system[k], turn, &n[k]);
+            if (turn > 1) /* all but the turn before last's end and the new ones */
+                assert_true(cached > before[k] / 2 && cached < n[k]);
+            before[k] = n[k];
+        }
+    json_int_t again = chat_turns(&rig, system[0], 4, &n[0]); /* regenerated */
+    assert_true(again > n[0] / 2);
+    assert_true(rig_metric(&rig, "foretoken_prompt_tokens_cached_total") > 100);
     rig_server_stop(&rig);
 }
 
@@ -389,7 +411,7 @@ int main(void)
         cmocka_unit_test(test_with_a_key_every_endpoint_but_health_wants_it),
         cmocka_unit_test(test_server_that_must_not_start_says_why),
         cmocka_unit_test(test_stop_finishes_what_runs_and_cancels_what_lasts),
-        cmocka_unit_test(test_conversation_goes_on_in_its_slot),
+        cmocka_unit_test(test_conversations_are_continued_not_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
