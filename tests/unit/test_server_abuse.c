@@ -372,7 +372,7 @@ static void test_reader_that_stops_loses_its_slot(void **state)
     }
     buf_deinit(&b);
     assert_true(rig_wait_metric(&rig, "foretoken_slots_busy", 2, 5));
-    assert_true(rig_wait_metric(&rig, "foretoken_slots_busy", 0, 30));
+    assert_true(rig_wait_metric(&rig, "foretoken_slots_busy", 0, 120));
     assert_true(rig_wait_metric(&rig, "foretoken_connections", 1, 5)); /* and is shut down */
     for (int i = 0; i < 2; i++)
         close(fd[i]);
