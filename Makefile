@@ -83,6 +83,7 @@ HELPER_LIB := $(if $(HELPERS),$(B)/tests/libsupport.a)
 
 EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard examples/*.c)))
 CXX_TEST := $(B)/tests/cxx/public
+LONG     := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/long/*.c)))
 
 .DEFAULT_GOAL := all
 .PHONY: all lib cli examples tests
@@ -90,7 +91,7 @@ all: lib cli
 lib: $(B)/libforetoken.a $(B)/libforetoken.so
 cli: $(B)/foretoken
 examples: $(EXAMPLES)
-tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST)
+tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST) $(LONG)
 
 # The instruction set of a kernel file is in its name; nothing else is built with more than the
 # baseline of the processor family.
@@ -174,6 +175,12 @@ $(B)/tests/fuzz/replay_$(1): tests/fuzz/fuzz_$(1).c tests/fuzz/replay_main.c $$(
 	  $$(call libs_for,$(call room_of,fuzz_$(1))) $$(LIBS)
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZ_RULE,$(f))))
+
+# Programs that tests/long/*.sh run.
+$(B)/tests/long/%: tests/long/%.c $(HELPER_LIB) $(LIB_OBJ) $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  TEST  $<')
+	$(Q)$(CC) $(FLAGS) -Itests -MMD -MP -MF $@.d -o $@ $< $(HELPER_LIB) $(LIB_OBJ) $(LDSAN) $(LDOMP) $(LIBS)
 
 # Development tests that need files the repository does not hold (tests/dev/README.md).
 .PHONY: trained

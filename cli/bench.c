@@ -219,7 +219,7 @@ int cmd_bench(int argc, char **argv)
         COMMON_MODEL_ARGS(o.m),
         COMMON_DRAFT_ARGS(o.m),
         {"--shape", 0, ARG_STR, &o.syn.shape, 0, 0, "NAME",
-         "a model of this shape with random weights instead; a wrong name lists them"},
+         "a model of this shape with random weights instead (foretoken floor --shape list)"},
         {"--type", 0, ARG_STR, &o.type, 0, 0, "T",
          "its matrices: a type of quantize, or own: the shape's types (default q8_0)"},
         {"--layers", 0, ARG_INT, &o.syn.n_layer, 0, 512, "N", "layers of its trunk; 0: all"},

@@ -1,8 +1,7 @@
 /* bench_run.c - the runs of `foretoken bench`, and what they add up to.
  *
  * At each depth every run is made once, then all of them again, n_repeat times: what disturbs the
- * machine for a while disturbs all alike. Runs follow one another in the session as long as they have
- * not moved on by more than a sixteenth of the depth; then the session goes back.
+ * machine for a while disturbs all alike. A checkpoint at the depth lets every run start there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 
 #include "base/mem.h"
 #include "bench.h"
-
-enum { GO_BACK = 16 }; /* the depth's share */
 
 typedef struct {
     bench_report *r;
@@ -119,26 +116,27 @@ static ft_status no_memory(runner *u)
     return FT_NOMEM;
 }
 
-/* Bring the session to a depth. */
+/* Bring the session to a depth; reads what no checkpoint holds. */
 static ft_status go_to(runner *u, int depth)
 {
     enum { STEP = 512 };
-    int at = ft_session_n_past(u->s);
-    if (at >= depth && at - depth <= depth / GO_BACK)
-        return FT_OK;
+    int at;
     ft_status st = ft_session_reuse(u->s, u->text, depth + 1, &at, &u->err);
-    for (; st == FT_OK && at < depth; at += STEP) {
+    if (st != FT_OK || at == depth)
+        return st;
+    char what[48];
+    snprintf(what, sizeof what, "reading to depth %d", depth);
+    while (at < depth) {
         int n = depth - at < STEP ? depth - at : STEP;
         st = ft_session_eval(u->s, u->text + at, n, NULL, &u->err);
         if (st != FT_OK)
             return st;
-        char what[48];
-        snprintf(what, sizeof what, "reading to depth %d", depth);
-        if (!progress_show(&u->bar, what, (uint64_t)(at + n), (uint64_t)depth))
+        at += n;
+        if (!progress_show(&u->bar, what, (uint64_t)at, (uint64_t)depth))
             return FT_CANCELLED;
     }
     progress_end(&u->bar);
-    return st;
+    return ft_session_checkpoint(u->s, &u->err);
 }
 
 static ft_status run_prompt(runner *u, int depth, bool keep)
@@ -281,7 +279,7 @@ static int context_for(const bench_plan *p)
     for (int i = 0; i < p->n_depth; i++)
         deepest = p->depth[i] > deepest ? p->depth[i] : deepest;
     int longest = p->n_prompt > p->n_decode ? p->n_prompt : p->n_decode;
-    return deepest + deepest / GO_BACK + longest + 2 * FT_DRAFT_MAX;
+    return deepest + longest + 2 * FT_DRAFT_MAX;
 }
 
 /* Random tokens, none of them special in the tokenizers of these families (whose ends are the last). */

@@ -122,7 +122,7 @@ FT_API ft_status ft_write_synthetic(const ft_synthetic_params *p, ft_error *err)
 /* ---- Models -------------------------------------------------------------------------------- */
 
 /* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
- * number of sessions may use it; it must outlive them. */
+ * number of sessions may use it, in any threads; it must outlive them. */
 typedef struct ft_model ft_model;
 
 typedef struct {
@@ -347,7 +347,7 @@ FT_API ft_status ft_session_file_read_info(const char *path, ft_session_file_inf
  * Errors  RANGE  context full (says used, wanted, limit) or an id outside the vocabulary;
  *                s is unchanged.
  *         DEVICE s must be reset before further use.
- * Threads one caller per session; sessions of one model take turns. */
+ * Threads one caller per session; sessions of one model may run in parallel, in batches of their own. */
 FT_API ft_status ft_session_eval(ft_session *s, const int32_t *tok, int n_tok, const float **logits,
                                  ft_error *err) FT_CHECK;
 

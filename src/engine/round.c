@@ -216,7 +216,7 @@ static ft_status accept(ft_generation *g, const float *logits, int pos, int *n_k
 static void measured(ft_generation *g, int n_kept, double catch_up_s)
 {
     const ft_generate_stats *s = &g->stats;
-    double own = g->alone ? 0 : NAN;
+    double own = g->alone ? 0 : (double)NAN;
     adapt_round r = {.n_step = (int)(s->draft.steps - g->cost.steps),
                      .n_draft = g->n_draft,
                      .n_accept = n_kept,

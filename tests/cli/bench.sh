@@ -126,6 +126,6 @@ if command -v curl >/dev/null; then
     [ "$(grep -cE '^fake +drafting +temp=(0|0\.7) +[0-9.]+ +2\.50 ' "$tmp/out")" -eq 2 ] || fail "compare.sh -D: $(cat "$tmp/out")"
 fi
 
-help_lists bench --model -t, --shape --type --layers --ngram-rows --write-synthetic --depths --prompt --decode --temps \
+help_lists bench --model -t, --checkpoint-mem --shape --type --layers --ngram-rows --write-synthetic --depths --prompt --decode --temps \
     --rules --draft-max --draft-adaptive --file --repeat --seed --kernels --csv --svg --json
 finish

@@ -29,7 +29,8 @@ good run -m "$m" --session "$tmp/b.session" -n 14 $opts --save "$tmp/b.session"
 same "$tmp/both" "$tmp/want"
 good session info "$tmp/b.session" --json
 json "$tmp/out"
-n=$(value "$tmp/out" tokens)
+[ "$(value "$tmp/out" exact)" = true ] || fail "info: exact"
+[ "$(value "$tmp/out" file_bytes)" = "$(count "$tmp/b.session")" ] || fail "info: file_bytes"
 
 # Only what is new is read (B053): the same text, more of it, less of it.
 good run -m "$m" --session "$tmp/a.session" -f "$tmp/prompt" -n 1 --json
@@ -54,10 +55,12 @@ has "$tmp/out" "all checksums right"
 has "$tmp/out" "sink 64, window 256"
 
 # Load: how it ends and what would follow, checked against the model.
+good run -m "$m" -f "$tmp/prompt" -n 12 --temp 0 -q --special
+{ printf 'goes on      ' && cat "$tmp/out"; } >"$tmp/greedy"
 good session load -m "$m" "$tmp/a.session" -n 12
 has "$tmp/out" "that was there then"
-good run -m "$m" -f "$tmp/prompt" -n 12 --temp 0 -q --special
-has "$tmp/out" "" && cp "$tmp/out" "$tmp/greedy"
+tail -c "$(count "$tmp/greedy")" "$tmp/out" >"$tmp/end"
+same "$tmp/end" "$tmp/greedy"
 good session load -m "$m" "$tmp/a.session" -n 12 --json
 json "$tmp/out"
 [ "$(value "$tmp/out" tokens)" = $((known + 1)) ] || fail "load: $(value "$tmp/out" tokens) tokens"

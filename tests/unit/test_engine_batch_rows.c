@@ -238,6 +238,46 @@ static void test_batch_near_the_end_of_the_context(void **state)
     }
 }
 
+/* Catches limits taken from the sum of all slots, or from a context of its own for the draft head: one to
+ * three slots of tiny, odd and large contexts, whose texts, drafts and acceptance are all the same. B063
+ * B064 */
+static void test_batch_size_of_the_context_changes_nothing(void **state)
+{
+    (void)state;
+    enum { N_TEXT = 24 };
+    ft_model *m = rig_model(MODEL_QWEN4EXP);
+    br_request r[3];
+    br_trace *want[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = prompt_of(i, 20 + i, N_TEXT);
+        br_draft(&r[i], BR_OWN, 3);
+        want[i] = br_solo(m, &r[i], NULL, 1000);
+        assert_true(want[i]->stats.draft.drafted > 10);
+    }
+    for (int size = 0; size < 40; size++) {
+        int n_slot = 1 + size % 3, n_ctx = size == 39 ? 1 << 16 : 21 + N_TEXT + size * size;
+        ft_batch *b = br_batch(m, n_slot, 16, n_ctx);
+        br_slot *x = calloc(3, sizeof *x);
+        for (int i = 0; i < n_slot; i++) {
+            br_open(&x[i], m, b, 0);
+            br_begin(&x[i], &r[i], NULL);
+        }
+        br_run(b, x, n_slot);
+        for (int i = 0; i < n_slot; i++) {
+            br_end(&x[i]);
+            br_same(&x[i].t, want[i], "another context");
+            assert_int_equal(x[i].t.stats.draft.drafted, want[i]->stats.draft.drafted);
+            assert_int_equal(x[i].t.stats.draft.accepted, want[i]->stats.draft.accepted);
+            br_close(&x[i]);
+        }
+        free(x);
+        ft_batch_free(b);
+    }
+    for (int i = 0; i < 3; i++)
+        free(want[i]);
+    ft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_batch_nobody_starves),
         cmocka_unit_test(test_batch_reads_every_token_once),
         cmocka_unit_test(test_batch_near_the_end_of_the_context),
+        cmocka_unit_test(test_batch_size_of_the_context_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

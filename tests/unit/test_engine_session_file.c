@@ -223,6 +223,53 @@ static void test_session_file_inexact_stays_inexact(void **state)
     end(s, m);
 }
 
+typedef struct {
+    ft_session *other;
+    int n;
+} neighbour;
+
+static bool go_on(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what;
+    (void)done;
+    (void)total;
+    neighbour *b = ctx;
+    int32_t tok[40];
+    mix_texts(tok, 1, 20, 3 + b->n++, 40);
+    read_text(b->other, tok, 40, NULL);
+    OK(ft_session_checkpoint(b->other, &rig_err));
+    return true;
+}
+
+/* Catches a lock that is held while a file is written: other sessions of the model read texts and keep
+ * checkpoints meanwhile, and do not get into the file. B061 */
+static void test_session_file_is_written_while_others_go_on(void **state)
+{
+    (void)state;
+    tiny_opts o = tiny_default(MODEL_QWEN35);
+    ft_model *m = kept_model("kept.gguf", &o, 1 << 20),
+             *m2; /* so small that checkpoints are evicted */
+    ft_session *s = kept_session(m, CTX, 48);
+    neighbour b = {.other = kept_session(m, CTX, 48)};
+    int32_t tok[100];
+    mix_texts(tok, 1, 100, 1, 100);
+    for (int i = 0; i < 5; i++) {
+        OK(ft_session_eval(s, tok + 20 * i, 20, NULL, &rig_err));
+        OK(ft_session_checkpoint(s, &rig_err));
+    }
+    ft_save_params p = {.progress = go_on, .progress_ctx = &b};
+    ft_session *t = restarted(s, &o, &p, &m2);
+    assert_true(b.n > 3);
+    assert_true(session_digest(t) == session_digest(s));
+    ft_checkpoint_stats st;
+    ft_model_checkpoint_stats(m2, &st);
+    assert_int_equal(st.n, info_of(path).n_checkpoint);
+    assert_int_equal(read_text(t, tok, 100, NULL), 80);
+    end(t, m2);
+    ft_session_free(b.other);
+    end(s, m);
+}
+
 /* ---- What does not belong together -------------------------------------------------------------------------- */
 
 /* The session answers as before a failure: it holds the same, and says the same next. B055 */
@@ -325,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_session_file_goes_on_as_if_never_interrupted),
         cmocka_unit_test(test_session_file_of_every_length),
         cmocka_unit_test(test_session_file_checkpoints_travel),
+        cmocka_unit_test(test_session_file_is_written_while_others_go_on),
         cmocka_unit_test(test_session_file_types_of_cells),
         cmocka_unit_test(test_session_file_inexact_stays_inexact),
         cmocka_unit_test(test_session_file_of_other_settings_is_refused),
