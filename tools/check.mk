@@ -33,6 +33,13 @@ check-suite:
 	@$(BUILD) all tests
 	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CXX_TEST) $(CLI_TESTS)
 
+# The server's tests of another build, for tools/check-long.sh.
+.PHONY: check-server
+SERVER_TESTS := $(filter $(B)/tests/unit/test_server_%,$(TESTS))
+check-server:
+	@$(BUILD) $(SERVER_TESTS)
+	@tools/run-tests.sh -t $(TOTALS) $(B) $(SERVER_TESTS)
+
 check-long:
 	@tools/deps.sh long
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/check-long.sh
