@@ -61,10 +61,14 @@ DEPS_engine  := $(ROOMS)
 DEPS_server  := $(ROOMS) server
 DEPS_tests   := $(ROOMS)
 
+# The server's page, made one C file.
+PAGE     := $(wildcard server/page/*)
+PAGE_OBJ := $(B)/obj/server/page_data.o
+
 src_of = $(sort $(if $(filter server,$(1)),$(wildcard server/*.c)) $(wildcard src/$(1)/*.c) $(wildcard src/$(1)/ref/*.c) $(wildcard src/$(1)/cpu/*.c) \
   $(if $(filter x86_64,$(ARCH)),$(wildcard src/$(1)/x86/*.c)) \
   $(if $(filter aarch64,$(ARCH)),$(wildcard src/$(1)/arm/*.c)))
-obj_of = $(patsubst %.c,$(B)/obj/%.o,$(call src_of,$(1)))
+obj_of = $(patsubst %.c,$(B)/obj/%.o,$(call src_of,$(1))) $(if $(filter server,$(1)),$(PAGE_OBJ))
 objs_for = $(foreach r,$(DEPS_$(1)),$(call obj_of,$(r)))
 
 LIB_OBJ := $(foreach r,$(ROOMS),$(call obj_of,$(r)))
@@ -114,6 +118,13 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  CC    $<')
 	$(Q)$(CC) $(FLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(B)/obj/server/page_data.c: tools/embed-page.sh $(PAGE)
+	@mkdir -p $(@D)
+	$(Q)$< server/page >$@.tmp && mv $@.tmp $@
+$(PAGE_OBJ): $(B)/obj/server/page_data.c server/page.h $(B)/flags
+	$(if $(Q),@echo '  CC    server/page')
+	$(Q)$(CC) $(FLAGS) -I. -c -o $@ $<
 
 # The static library shows ft_ names only: one relocatable object whose hidden symbols are local.
 $(B)/libforetoken.a: $(LIB_OBJ)

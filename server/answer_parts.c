@@ -133,10 +133,26 @@ bool answer_add_logprob(json_t *o, const ft_model *m, const job_token *t, bool t
     return ok;
 }
 
+/* Do the token's bytes make no text of their own, as part of a character does not? */
+static bool is_part(const ft_model *m, int32_t id)
+{
+    size_t len;
+    const char *bytes = ft_token_bytes(m, id, true, &len);
+    json_t *text = len > 0 ? json_stringn(bytes, len) : NULL;
+    bool part = len > 0 && !text;
+    json_decref(text);
+    return part;
+}
+
 json_t *answer_detail(const ft_model *m, const job_token *t)
 {
     static const char *const kind[] = {"plain", "accepted", "corrected"};
-    return json_pack("{s:i, s:o, s:s, s:f, s:f}", "id", t->id, "text", answer_token_text(m, t->id),
-                     "kind", kind[t->kind], "p", exp(t->logprob), "p_sampled",
-                     exp(t->logprob_sampled));
+    json_t *o = json_pack("{s:i, s:o, s:s, s:f, s:f}", "id", t->id, "text",
+                          answer_token_text(m, t->id), "kind", kind[t->kind], "p", exp(t->logprob),
+                          "p_sampled", exp(t->logprob_sampled));
+    if (o && is_part(m, t->id) && json_object_set_new(o, "bytes", token_bytes(m, t->id)) != 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }

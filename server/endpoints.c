@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "exchange.h"
+#include "page.h"
 
 /* The object (taken; NULL: no memory) as the reply. */
 static bool reply_json(exchange *x, json_t *o)
@@ -16,6 +17,14 @@ static bool reply_json(exchange *x, json_t *o)
     buf_puts(&x->reply, text);
     free(text);
     x->type = "application/json";
+    return true;
+}
+
+bool endpoint_page(exchange *x)
+{
+    buf_put(&x->reply, page_html, page_html_len);
+    x->type = "text/html; charset=utf-8";
+    x->policy = page_policy;
     return true;
 }
 

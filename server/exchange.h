@@ -57,6 +57,7 @@ struct exchange {
 
     buf reply; /* what is sent, unless stream */
     const char *type;
+    const char *policy; /* Content-Security-Policy; NULL: none */
     bool stream;
     int status; /* that was sent; 0: none yet */
 
@@ -73,8 +74,8 @@ struct exchange {
 /* The route for a method and path, or an error: 404, 405 (*allow: what would be there). */
 const route *route_find(const char *method, const char *path, const char **allow, api_error *e);
 
-endpoint_fn endpoint_health, endpoint_metrics, endpoint_models, endpoint_model, endpoint_tokenize,
-    endpoint_detokenize, endpoint_completions, endpoint_chat;
+endpoint_fn endpoint_page, endpoint_health, endpoint_metrics, endpoint_models, endpoint_model,
+    endpoint_tokenize, endpoint_detokenize, endpoint_completions, endpoint_chat;
 
 /* The stream's next bytes, at least one; 0: it is over. Waits. */
 size_t completions_read(exchange *x, char *to, size_t max);

@@ -35,6 +35,10 @@ static void add_headers(exchange *x, struct MHD_Response *r)
     add(r, "Content-Type", x->type);
     add(r, "Cache-Control", "no-store");
     add(r, "X-Content-Type-Options", "nosniff");
+    if (x->policy) {
+        add(r, "Content-Security-Policy", x->policy);
+        add(r, "Referrer-Policy", "no-referrer");
+    }
     if (x->answer)
         add(r, "x-request-id", answer_id(x->answer));
     const char *origin = header(x, "Origin");

@@ -1,10 +1,10 @@
-/* route.c - which endpoint answers. A page at / would be one more line: a route whose endpoint sends a
- * compiled-in file. */
+/* route.c - which endpoint answers. */
 #include <string.h>
 
 #include "exchange.h"
 
 static const route routes[] = {
+    {"GET", "/", true, endpoint_page},
     {"GET", "/health", true, endpoint_health},
     {"GET", "/metrics", false, endpoint_metrics},
     {"GET", "/v1/models", false, endpoint_models},
