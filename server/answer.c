@@ -32,6 +32,7 @@ struct answer {
     json_int_t offset;    /* characters of tokens in logprobs */
     int n_call, n_reasoning;
     bool in_thinking, in_content; /* the last text was that */
+    const job_result *so_far;     /* borrowed from the box that is put; NULL: not told */
     bool begun, failed;
 };
 
@@ -165,6 +166,11 @@ static json_t *take_logprobs(answer *a)
     return a->chat ? json_pack("{s:o, s:n}", "content", l, "refusal") : l;
 }
 
+static json_t *timings(const answer *a, const job_result *r)
+{
+    return answer_timings(a->p.n_prompt, a->p.req->gen.sample.seed, r);
+}
+
 /* One choice; body: the member "text", "message" or "delta", taken; finish NULL: goes on. */
 static json_t *choice(answer *a, const char *name, json_t *body, const char *finish)
 {
@@ -196,6 +202,8 @@ static void write_chunk(answer *a, json_t *body, const char *finish)
     json_t *o = envelope(a, json_pack("[o]", choice(a, a->chat ? "delta" : "text", body, finish)));
     if (o && a->p.req->usage)
         json_object_set_new(o, "usage", json_null());
+    if (o && a->so_far)
+        a->failed |= json_object_set_new(o, "timings", timings(a, a->so_far)) != 0;
     write_object(a, o);
 }
 
@@ -252,14 +260,14 @@ static void write_last(answer *a, const job_result *r)
 {
     const char *why = finish_reason(a, r->gen.finish);
     json_t *usage = answer_usage(a->p.n_prompt, a->n_reasoning, r);
-    json_t *timings = answer_timings(a->p.n_prompt, a->p.req->gen.sample.seed, r);
-    a->failed |= !usage || !timings;
+    json_t *cost = timings(a, r);
+    a->failed |= !usage || !cost;
     if (!a->p.req->stream) {
         json_t *body = a->chat ? message(a) : text_of(&a->content);
         json_t *o =
             envelope(a, json_pack("[o]", choice(a, a->chat ? "message" : "text", body, why)));
         json_object_set_new(o, "usage", usage);
-        json_object_set_new(o, "timings", timings);
+        json_object_set_new(o, "timings", cost);
         write_object(a, o);
         return;
     }
@@ -267,7 +275,7 @@ static void write_last(answer *a, const job_result *r)
     json_t *o =
         envelope(a, json_pack("[o]", choice(a, a->chat ? "delta" : "text",
                                             a->chat ? json_object() : json_string(""), why)));
-    json_object_set_new(o, "timings", timings);
+    json_object_set_new(o, "timings", cost);
     if (a->p.req->usage)
         json_object_set_new(o, "usage", json_null());
     write_object(a, o);
@@ -370,8 +378,11 @@ ft_status answer_put(answer *a, const job_box *box, bool *enough, ft_error *err)
         if (st != FT_OK && !*enough)
             return err_set(err, st, "%s", why.msg);
     }
-    if (a->p.req->stream)
+    if (a->p.req->stream) {
+        a->so_far = box->told ? &box->so_far : NULL;
         flush(a);
+        a->so_far = NULL;
+    }
     return check(a, err);
 }
 

@@ -43,6 +43,7 @@ void job_box_init(job_box *b)
 {
     buf_init(&b->tok, 4 * (size_t)JOB_BOX * sizeof(job_token));
     buf_init(&b->text, (size_t)1 << 24);
+    b->told = false;
 }
 
 void job_box_deinit(job_box *b)
@@ -123,6 +124,7 @@ job_news job_wait(job *j, job_box *box, double seconds)
     struct timespec until = clock_after(seconds);
     buf_clear(&box->tok);
     buf_clear(&box->text);
+    box->told = false;
     pthread_mutex_lock(&j->lock);
     while (j->n_box == 0 && j->state != JOB_ENDED &&
            pthread_cond_timedwait(&j->wake, &j->lock, &until) == 0)
@@ -229,6 +231,17 @@ ft_status job_put(job *j, const ft_token *t, ft_error *err)
         j->n_box++;
     pthread_mutex_unlock(&j->lock);
     return st;
+}
+
+void job_tell(job *j, const ft_generate_stats *stats, int n_cached, double now)
+{
+    pthread_mutex_lock(&j->lock);
+    j->box.told = true;
+    j->box.so_far = (job_result){.gen = *stats,
+                                 .n_cached = n_cached,
+                                 .queue_seconds = j->result.queue_seconds,
+                                 .total_seconds = now - j->created};
+    pthread_mutex_unlock(&j->lock);
 }
 
 void job_post(job *j)

@@ -50,22 +50,25 @@ typedef struct {
     size_t text_at, len;
 } job_token;
 
-typedef struct {
-    buf tok;  /* of job_token */
-    buf text; /* all their texts */
-} job_box;
-void job_box_init(job_box *b);
-void job_box_deinit(job_box *b);
-const job_token *job_box_get(const job_box *b, int *n);
-
+/* What a job has done: so far, or in all. */
 typedef struct {
     ft_generate_stats gen;
     ft_status st; /* what ended it; the message in err */
     ft_error err;
     int n_cached;         /* tokens of the prompt that were known */
     double queue_seconds; /* until it was taken */
-    double total_seconds; /* until it ended */
+    double total_seconds; /* until it ended, or now */
 } job_result;
+
+typedef struct {
+    buf tok;  /* of job_token */
+    buf text; /* all their texts */
+    bool told;
+    job_result so_far; /* if told, behind these tokens */
+} job_box;
+void job_box_init(job_box *b);
+void job_box_deinit(job_box *b);
+const job_token *job_box_get(const job_box *b, int *n);
 
 typedef struct job job;
 
@@ -113,6 +116,8 @@ double job_queued(const job *j); /* seconds until it was taken */
 /* Put a token into the box; wake the reader with job_post. Errors: NOMEM. */
 ft_status job_put(job *j, const ft_token *t, ft_error *err) MUST_CHECK;
 void job_post(job *j);
+/* Tell the reader with the tokens in the box what was done so far; before job_post. */
+void job_tell(job *j, const ft_generate_stats *stats, int n_cached, double now);
 /* -> ENDED: the engine's thread looks at req and the prompt no more. */
 void job_end(job *j, const ft_generate_stats *stats, int n_cached, ft_status st,
              const ft_error *err, double now);

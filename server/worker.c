@@ -150,6 +150,16 @@ static void fill_slots(worker *w)
         tell_metrics(w);
 }
 
+/* A reader that looks at single tokens sees what they cost, too. */
+static void tell(slot *s)
+{
+    ft_generate_stats stats;
+    if (!job_get_work(s->j)->req->token_details)
+        return;
+    ft_generation_get_stats(s->g, &stats);
+    job_tell(s->j, &stats, s->n_cached, clock_now());
+}
+
 /* The tokens of a step go to the job's reader. */
 static void deliver(worker *w, slot *s)
 {
@@ -161,8 +171,10 @@ static void deliver(worker *w, slot *s)
         if (s->failure.code == FT_OK)
             s->failure.code = job_put(s->j, &t, &s->failure);
     }
-    if (any)
-        job_post(s->j);
+    if (!any)
+        return;
+    tell(s);
+    job_post(s->j);
 }
 
 static bool has_ended(worker *w, slot *s)

@@ -562,6 +562,9 @@ FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const i
  * were decided stay in the session. Errors: what ended it, as ft_session_generate; OK otherwise. */
 FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
 FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
+/* What it did so far, as ft_generation_end would tell it; finish has no meaning before the end. Between
+ * steps. */
+FT_API void ft_generation_get_stats(ft_generation *g, ft_generate_stats *stats);
 
 /* Advance g [n], of sessions of b, oldest first, by one forward call: a chunk of the prompts that are still
  * to read, shared out evenly among them and the rest to the first, and a round of all that are decoding. What

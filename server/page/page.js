@@ -30,13 +30,19 @@ function showDepths(depth) {
 }
 
 function showFigures(view) {
-    const t = view.timings, r = view.rounds;
-    const seconds = (performance.now() - view.first) / 1000;
-    $('rate').textContent = perSecond(t ? t.predicted_per_second : (r.n - 1) / seconds);
-    $('plain').textContent = t ? perSecond(withoutDrafts(t)) : '–';
-    const rounds = t ? t.draft.rounds : r.rounds;
-    $('per-round').textContent = rounds ? (t ? t.draft.tokens_per_round : (r.n - 1) / rounds).toFixed(2) : '–';
-    showDepths(t ? t.draft.by_depth : r.depth);
+    const t = view.timings;
+    $('rate').textContent = perSecond(t.predicted_per_second);
+    $('plain').textContent = perSecond(withoutDrafts(t));
+    $('per-round').textContent = t.draft.rounds ? t.draft.tokens_per_round.toFixed(2) : '–';
+    showDepths(t.draft.by_depth);
+    $('live').textContent = ` · ${perSecond(t.predicted_per_second)} tokens/s, ${percentOf(t.draft.accepted, t.draft.drafted)} of drafts accepted`;
+}
+
+/* What is going on; a screen reader says it, so only when it changes. */
+function say(words) {
+    if ($('status').textContent !== words)
+        $('status').textContent = words;
+    $('live').hidden = words !== 'Writing';
 }
 
 function clearFigures() {
@@ -61,12 +67,12 @@ function addTurn(turn) {
     if (turn.role === 'user') {
         root.append(make('div', 'own', turn.content));
     } else {
-        const view = turn.view = {trace: new Trace(), rounds: new Rounds(), first: 0, timings: null};
+        const view = turn.view = {trace: new Trace(), timings: null};
         view.thought = make('details');
         view.thought.hidden = true;
         view.thinking = make('div', 'text');
         view.thought.append(make('summary', '', 'Thinking'), view.thinking);
-        view.text = make('div', 'text writing');
+        view.text = make('div', 'text said writing');
         view.under = make('div', 'under');
         for (const e of [view.thinking, view.text])
             e.tabIndex = 0;
@@ -98,7 +104,8 @@ function endAnswer(turn, note, wrong) {
         e.remove(); // of the answers before
     const words = [];
     if (t)
-        words.push(`${t.predicted_n} tokens`, `${perSecond(t.predicted_per_second)} tokens/s`, `seed ${t.seed}`);
+        words.push(`${t.predicted_n} tokens`, `${perSecond(t.predicted_per_second)} tokens/s`,
+            `${percentOf(t.draft.accepted, t.draft.drafted)} of drafts accepted`, `seed ${t.seed}`);
     if (note)
         words.push(note);
     const says = make('span', wrong ? 'wrong' : '', words.join(' · '));
@@ -122,23 +129,26 @@ function tokenLine(t) {
 function showTip(span) {
     tipped?.classList.remove('at');
     tipped = span?.tokens?.length ? span : null;
-    $('tip').hidden = !tipped;
-    if (!tipped)
+    tipped?.classList.add('at');
+    $('tip').textContent = tipped ? tipped.tokens.map(tokenLine).join('\n') : '';
+    placeTip();
+}
+
+/* At its token, as long as that can be seen. */
+function placeTip() {
+    const tip = $('tip'), log = $('log').getBoundingClientRect();
+    const box = tipped?.getClientRects()[0];
+    tip.hidden = !box || box.bottom < log.top || box.top > log.bottom;
+    if (tip.hidden)
         return;
-    span.classList.add('at');
-    const tip = $('tip');
-    tip.textContent = span.tokens.map(tokenLine).join('\n');
-    const box = span.getClientRects()[0], size = tip.getBoundingClientRect();
-    if (!box)
-        return;
-    const above = box.top - size.height - 6;
+    const size = tip.getBoundingClientRect(), above = box.top - size.height - 6;
     tip.style.left = Math.max(8, Math.min(box.left, innerWidth - size.width - 8)) + 'px';
     tip.style.top = (above > 8 ? above : box.bottom + 6) + 'px';
 }
 
 $('log').addEventListener('pointerover', e => showTip(e.target));
 $('log').addEventListener('pointerleave', () => showTip(null));
-$('log').addEventListener('scroll', () => showTip(null));
+$('log').addEventListener('scroll', placeTip);
 $('log').addEventListener('focusout', () => showTip(null));
 $('log').addEventListener('keydown', e => {
     const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
@@ -148,9 +158,10 @@ $('log').addEventListener('keydown', e => {
     const next = tipped?.parentNode === e.target
         ? tipped[step > 0 ? 'nextElementSibling' : 'previousElementSibling']
         : e.target[step > 0 ? 'firstElementChild' : 'lastElementChild'];
-    next?.scrollIntoView({block: 'nearest'});
-    if (next)
-        requestAnimationFrame(() => showTip(next)); // behind the scroll's own event
+    if (!next)
+        return;
+    next.scrollIntoView({block: 'nearest'});
+    showTip(next);
 });
 
 // ---- Requests ----
@@ -208,6 +219,7 @@ function askKey() {
         $('key-form').onsubmit = e => {
             e.preventDefault();
             key = $('key').value;
+            $('key').value = '';
             dialog.onclose = null;
             dialog.close();
             resolve();
@@ -241,17 +253,14 @@ async function* events(body) {
 function takeEvent(turn, event) {
     const view = turn.view;
     if (typeof event === 'string') {
-        $('status').textContent = event;
+        say(`Reading: ${event}`);
         return null;
     }
     if (event.error)
         throw new Error(event.error.message);
     const choice = event.choices[0];
-    for (const token of choice?.tokens ?? []) {
-        view.first ||= performance.now();
+    for (const token of choice?.tokens ?? [])
         view.trace.put(token);
-        view.rounds.put(token.kind);
-    }
     const delta = choice?.delta ?? {content: choice?.text};
     if (delta.reasoning_content) {
         turn.reasoning_content += delta.reasoning_content;
@@ -264,9 +273,9 @@ function takeEvent(turn, event) {
     }
     for (const c of delta.tool_calls ?? [])
         view.text.append(make('code', '', `${c.function.name}(${c.function.arguments})`));
-    view.timings = event.timings ?? view.timings;
-    if (view.rounds.n > 0) {
-        $('status').textContent = 'Writing';
+    if (event.timings) {
+        view.timings = event.timings;
+        say('Writing');
         showFigures(view);
     }
     return choice?.finish_reason;
@@ -291,15 +300,15 @@ async function answer(settings) {
     const turn = addTurn({role: 'assistant', content: '', reasoning_content: ''});
     setRunning(new AbortController());
     clearFigures();
-    $('status').textContent = 'Waiting';
+    say('Waiting');
     try {
         const finish = await readAnswer(turn, path, body, running.signal);
-        endAnswer(turn, finish === 'length' ? 'longest length reached' : '');
-        $('status').textContent = '';
+        endAnswer(turn, finish === 'length' ? 'length limit' : '');
+        say('');
     } catch (e) {
         const stopped = e.name === 'AbortError';
         endAnswer(turn, stopped ? 'stopped' : e.message, !stopped);
-        $('status').textContent = stopped ? 'Stopped' : '';
+        say(stopped ? 'Stopped' : '');
     }
     setRunning(null);
 }
@@ -356,7 +365,7 @@ const themes = ['auto', 'light', 'dark'], prefersDark = matchMedia('(prefers-col
 let theme = 'auto';
 function showTheme() {
     document.documentElement.dataset.theme = theme === 'auto' ? (prefersDark.matches ? 'dark' : 'light') : theme;
-    $('theme').textContent = {auto: 'Auto', light: 'Light', dark: 'Dark'}[theme];
+    $('theme-name').textContent = theme;
     $('theme').setAttribute('aria-label', `Theme: ${theme}`);
 }
 
@@ -392,7 +401,7 @@ $('fresh').addEventListener('click', () => {
         t.root.remove();
     turns = [];
     $('hello').hidden = false;
-    $('status').textContent = '';
+    say('');
     clearFigures();
     $('input').focus();
 });
@@ -416,7 +425,7 @@ async function begin() {
         $('model').textContent = `${model.id} · ${model.meta.context} tokens` +
             (model.meta.drafts ? '' : ` · no drafts: ${model.meta.no_drafts_reason}`);
     } catch (e) {
-        $('status').textContent = e.message;
+        say(e.message);
     }
 }
 begin();

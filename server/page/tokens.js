@@ -69,32 +69,8 @@ class Trace {
     }
 }
 
-/* Rounds of drafting, told by the kinds of tokens: drafts that were accepted, then one that the model
- * chose itself, in place of a draft (corrected) or behind the last (plain). The first token comes with
- * the prompt. */
-class Rounds {
-    n = 0;
-    rounds = 0;
-    run = 0;
-    depth = []; // {verified, accepted}
-
-    put(kind) {
-        if (kind !== 'plain') {
-            const d = this.depth[this.run] ??= {verified: 0, accepted: 0};
-            d.verified++;
-            d.accepted += kind === 'accepted';
-        }
-        if (kind === 'accepted')
-            this.run++;
-        else if (this.n > 0 || kind === 'corrected')
-            this.rounds++;
-        if (kind !== 'accepted')
-            this.run = 0;
-        this.n++;
-    }
-}
-
 const percent = x => (100 * x).toFixed(x < 0.1 ? 2 : 1) + ' %';
+const percentOf = (part, all) => all ? Math.round(100 * part / all) + ' %' : 'none';
 const perSecond = x => x > 0 && isFinite(x) ? x.toFixed(1) : '–';
 
 /* Tokens per second if every token were a forward call of its own, at the mean time of a verification. */
