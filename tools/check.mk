@@ -19,7 +19,7 @@ house:
 	@$(BUILD) lib
 	@tools/house.sh $(B)
 
-CLI_TESTS := $(sort $(wildcard tests/cli/*.sh))
+CLI_TESTS := $(sort $(wildcard tests/cli/*.sh)) tests/client/api.sh
 
 check:
 	@tools/deps.sh check
