@@ -26,6 +26,7 @@ FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
 ifndef LIBEDIT
   LIBEDIT := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1 || echo 0)
 endif
+SERVER_LIBS := -lmicrohttpd
 LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
@@ -61,12 +62,17 @@ DEPS_sample  := base sample
 DEPS_draft   := base gguf model kern backend state layer draft
 DEPS_convert := base gguf text kern convert
 DEPS_engine  := $(ROOMS)
+DEPS_server  := $(ROOMS) server
 DEPS_tests   := $(ROOMS)
 
-src_of = $(sort $(wildcard src/$(1)/*.c) $(wildcard src/$(1)/ref/*.c) $(wildcard src/$(1)/cpu/*.c) \
+# The server's page, made one C file.
+PAGE     := $(wildcard server/page/*)
+PAGE_OBJ := $(B)/obj/server/page_data.o
+
+src_of = $(sort $(if $(filter server,$(1)),$(wildcard server/*.c)) $(wildcard src/$(1)/*.c) $(wildcard src/$(1)/ref/*.c) $(wildcard src/$(1)/cpu/*.c) \
   $(if $(filter x86_64,$(ARCH)),$(wildcard src/$(1)/x86/*.c)) \
   $(if $(filter aarch64,$(ARCH)),$(wildcard src/$(1)/arm/*.c)))
-obj_of = $(patsubst %.c,$(B)/obj/%.o,$(call src_of,$(1)))
+obj_of = $(patsubst %.c,$(B)/obj/%.o,$(call src_of,$(1))) $(if $(filter server,$(1)),$(PAGE_OBJ))
 objs_for = $(foreach r,$(DEPS_$(1)),$(call obj_of,$(r)))
 
 LIB_OBJ := $(foreach r,$(ROOMS),$(call obj_of,$(r)))
@@ -102,8 +108,9 @@ $(B)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512v
 $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
 $(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
-$(B)/obj/tests/%.o: ISA := -Itests
-$(B)/obj/cli/chat_edit.o: ISA := -DFT_LIBEDIT=$(LIBEDIT)
+# Programs spell the headers of server/ from the root.
+$(B)/obj/tests/%.o: ISA := -Itests -I.
+$(B)/obj/cli/%.o: ISA := -I. -DFT_LIBEDIT=$(LIBEDIT)
 
 # A change of flags rebuilds everything.
 $(B)/flags: FORCE
@@ -116,6 +123,13 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(if $(Q),@echo '  CC    $<')
 	$(Q)$(CC) $(FLAGS) $(ISA) -MMD -MP -c -o $@ $<
 
+$(B)/obj/server/page_data.c: tools/embed-page.sh $(PAGE)
+	@mkdir -p $(@D)
+	$(Q)$< server/page >$@.tmp && mv $@.tmp $@
+$(PAGE_OBJ): $(B)/obj/server/page_data.c server/page.h $(B)/flags
+	$(if $(Q),@echo '  CC    server/page')
+	$(Q)$(CC) $(FLAGS) -I. -c -o $@ $<
+
 # The static library shows ft_ names only: one relocatable object whose hidden symbols are local.
 $(B)/libforetoken.a: $(LIB_OBJ)
 	$(if $(Q),@echo '  AR    $@')
@@ -127,11 +141,11 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 	$(if $(Q),@echo '  LD    $@')
 	$(Q)$(CC) -shared -Wl,-soname,libforetoken.so.0 -Wl,--no-undefined $(LDSAN) $(LDOMP) -o $@ $^ $(LIBS)
 
-# The command uses the public header, and base for buffers and files.
-$(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
+# The command uses the public header, the server, and base for buffers and files.
+$(B)/foretoken: $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
-	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a \
-	  $(if $(filter 1,$(LIBEDIT)),-ledit) $(LIBS)
+	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) \
+	  $(B)/libforetoken.a $(if $(filter 1,$(LIBEDIT)),-ledit) $(SERVER_LIBS) $(LIBS)
 
 # Programs of others: the public header and the archive are all that they see.
 $(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
@@ -152,6 +166,9 @@ $(B)/tests/libsupport.a: $(HELPER_OBJ)
 	$(if $(Q),@echo '  AR    $@')
 	$(Q)rm -f $@ && $(CROSS)ar rcs $@ $^
 
+# What a room's tests need besides LIBS.
+libs_for = $(if $(filter server,$(1)),$(SERVER_LIBS))
+
 room_of = $(firstword $(subst _, ,$(patsubst test_%,%,$(patsubst fuzz_%,%,$(basename $(notdir $(1)))))))
 
 # test_<room>[_topic].c is linked with that room and those below it.
@@ -159,8 +176,8 @@ define TEST_RULE
 $(B)/tests/$(1)/$(2): tests/$(1)/$(2).c $$(call objs_for,$(call room_of,$(2))) $$(HELPER_LIB) $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo '  TEST  $$<')
-	$$(Q)$$(CC) $$(FLAGS) -Itests -MMD -MP -MF $$@.d -o $$@ $$< $$(HELPER_LIB) $$(call objs_for,$(call room_of,$(2))) \
-	  $$(LDSAN) $$(LDOMP) -lcmocka $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -MMD -MP -MF $$@.d -o $$@ $$< $$(HELPER_LIB) $$(call objs_for,$(call room_of,$(2))) \
+	  $$(LDSAN) $$(LDOMP) -lcmocka $$(call libs_for,$(call room_of,$(2))) $$(LIBS)
 endef
 $(foreach t,$(TEST_SRC),$(eval $(call TEST_RULE,$(notdir $(patsubst %/,%,$(dir $(t)))),$(basename $(notdir $(t))))))
 
@@ -169,7 +186,8 @@ $(foreach t,$(TEST_SRC),$(eval $(call TEST_RULE,$(notdir $(patsubst %/,%,$(dir $
 define FUZZ_RULE
 $(B)/tests/fuzz/replay_$(1): tests/fuzz/fuzz_$(1).c tests/fuzz/replay_main.c $$(call objs_for,$(call room_of,fuzz_$(1))) $(B)/flags
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(FLAGS) -Itests -o $$@ $$(filter %.c %.o,$$^) $$(LDSAN) $$(LDOMP) $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -o $$@ $$(filter %.c %.o,$$^) $$(LDSAN) $$(LDOMP) \
+	  $$(call libs_for,$(call room_of,fuzz_$(1))) $$(LIBS)
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZ_RULE,$(f))))
 

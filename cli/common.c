@@ -26,7 +26,8 @@ static const char *option_of(const char *msg, size_t *len)
                  {"prompt", "--prompt, --file"},
                  {"n_draft_vocab", "--draft-vocab-size"},
                  {"shape", "--shape"},
-                 {"type", "--type"}};
+                 {"type", "--type"},
+                 {"host", "--host"}};
     *len = strcspn(msg, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i].field) == *len && strncmp(known[i].field, msg, *len) == 0)

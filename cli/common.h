@@ -104,6 +104,7 @@ void warn_draft_vocab(const char *command, const ft_model *m, const int32_t *tok
 /* The commands. */
 int cmd_run(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);

@@ -13,6 +13,7 @@ static const struct {
 } command[] = {
     {"run", "continue a text", cmd_run},
     {"chat", "talk with a model", cmd_chat},
+    {"serve", "answer requests over HTTP, by the OpenAI API", cmd_serve},
     {"inspect", "show what a GGUF file holds", cmd_inspect},
     {"convert", "a Hugging Face folder to GGUF", cmd_convert},
     {"quantize", "a GGUF to other tensor types", cmd_quantize},

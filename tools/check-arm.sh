@@ -21,12 +21,16 @@ case ${1:-} in
 -q) quick=1 ;;
 esac
 
+have_libs() {
+    [ -e "$libs/libcmocka.so" ] && [ -e "$libs/libmicrohttpd.so" ]
+}
+
 # What is not there, in words; nothing if all is.
 missing() {
     command -v $tool-gcc >/dev/null || echo "no $tool-gcc"
     [ -f /usr/$tool/include/stdio.h ] || echo "no C library for $tool"
     command -v qemu-aarch64 >/dev/null || echo "no qemu-aarch64"
-    [ -e "$libs/libcmocka.so" ] || echo "no build/arm-sysroot"
+    have_libs || echo "no build/arm-sysroot"
 }
 
 # An apt of its own, with its lists below the sysroot, that knows of no machine but arm64.
@@ -42,7 +46,9 @@ fetch_libs() {
     echo "check-arm: fetching libraries for aarch64 into build/arm-sysroot"
     apt_arm update
     (cd "$sysroot/deb" && apt_arm download libcmocka0 libcmocka-dev libpcre2-8-0 libpcre2-dev \
-        libutf8proc2 libutf8proc-dev libjansson4 libjansson-dev libxxhash0 libxxhash-dev)
+        libutf8proc2 libutf8proc-dev libjansson4 libjansson-dev libxxhash0 libxxhash-dev \
+        libmicrohttpd12 libmicrohttpd-dev libgnutls30 libp11-kit0 libidn2-0 libunistring2 libtasn1-6 \
+        libnettle8 libhogweed6 libgmp10 libffi8)
     local deb
     for deb in "$sysroot"/deb/*.deb; do
         dpkg -x "$deb" "$sysroot"
@@ -82,7 +88,7 @@ if [ $quick = 1 ]; then
 fi
 
 tools/deps.sh long
-[ -e "$libs/libcmocka.so" ] || fetch_libs
+have_libs || fetch_libs
 make_arm all tests
 make --no-print-directory -j"$(nproc)" cli
 own=$(mktemp build/totals.XXXXXX)

@@ -53,6 +53,9 @@ long_tests() {
 
 stage "suite under address,undefined" \
     make --no-print-directory WERROR=0 SAN=address,undefined TOTALS="$totals" check-suite
+stage "server under ThreadSanitizer, without OpenMP" \
+    make --no-print-directory WERROR=0 SAN=thread OPENMP=0 B=build/san-thread-serial \
+    TOTALS="$totals" check-server
 stage "suite built by clang, warnings are errors" \
     make --no-print-directory CC=clang CONFIG=clang WERROR=1 TOTALS="$totals" check-suite
 stage "build without OpenMP, warnings are errors" build_stage CONFIG=no-openmp OPENMP=0

@@ -19,7 +19,7 @@ house:
 	@$(BUILD) lib
 	@tools/house.sh $(B)
 
-CLI_TESTS := $(sort $(wildcard tests/cli/*.sh))
+CLI_TESTS := $(sort $(wildcard tests/cli/*.sh)) tests/client/api.sh
 
 check:
 	@tools/deps.sh check
@@ -32,6 +32,13 @@ check:
 check-suite:
 	@$(BUILD) all tests
 	@tools/run-tests.sh -t $(TOTALS) $(B) $(TESTS) $(REPLAYS) $(CXX_TEST) $(CLI_TESTS)
+
+# The server's tests of another build, for tools/check-long.sh.
+.PHONY: check-server
+SERVER_TESTS := $(filter $(B)/tests/unit/test_server_%,$(TESTS))
+check-server:
+	@$(BUILD) $(SERVER_TESTS)
+	@tools/run-tests.sh -t $(TOTALS) $(B) $(SERVER_TESTS)
 
 check-long:
 	@tools/deps.sh long
@@ -51,7 +58,7 @@ define FUZZER_RULE
 $(B)/tests/fuzz/fuzz_$(1): tests/fuzz/fuzz_$(1).c $$(HELPER_LIB) $$(call objs_for,$(call room_of,fuzz_$(1))) $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo '  FUZZ  $$<')
-	$$(Q)$$(CC) $$(FLAGS) -Itests -fsanitize=fuzzer -o $$@ $$(filter %.c,$$^) $$(HELPER_LIB) \
-	  $$(filter %.o,$$^) $$(LDSAN) $$(LDOMP) $$(LIBS)
+	$$(Q)$$(CC) $$(FLAGS) -Itests -I. -fsanitize=fuzzer -o $$@ $$(filter %.c,$$^) $$(HELPER_LIB) \
+	  $$(filter %.o,$$^) $$(LDSAN) $$(LDOMP) $$(call libs_for,$(call room_of,fuzz_$(1))) $$(LIBS)
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZER_RULE,$(f))))

@@ -22,9 +22,9 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-# dpkg-query fails when one of the names is unknown to it: that one is missing.
-have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $packages 2>/dev/null |
-    awk '$1 == "installed" { print $2 }' || true)
+# Every installed package, and what it provides ("npm (= 10.8.2), node-x").
+have=$(dpkg-query -W -f '${db:Status-Status}, ${Package}, ${Provides}\n' |
+    awk -F ', *' '$1 == "installed" { for (i = 2; i <= NF; i++) { sub(/ .*/, "", $i); print $i } }')
 missing=$(comm -23 <(sort <<<"$packages") <(sort -u <<<"$have") | tr '\n' ' ')
 [ -n "${missing// /}" ] || exit 0
 

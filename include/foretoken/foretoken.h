@@ -173,6 +173,10 @@ FT_API ft_status ft_tokenize(const ft_model *m, const char *text, size_t len, bo
  * spelled out, else left out. Errors: RANGE (an id outside the vocabulary), NOMEM, UNSUPPORTED. */
 FT_API ft_status ft_detokenize(const ft_model *m, const int32_t *ids, size_t n, bool special,
                                char **text, size_t *len, ft_error *err) FT_CHECK;
+/* The bytes [*len] that a token adds to a text, which may be part of a character; special: a special token
+ * is spelled out, else it has none. Owned by m. *len is 0 for an id outside the vocabulary, and without a
+ * tokenizer. */
+FT_API const char *ft_token_bytes(const ft_model *m, int32_t id, bool special, size_t *len);
 FT_API void ft_free(void *p); /* what the library handed over; NULL is allowed */
 
 /* What a token is written in, by its first letter. X(name, text) */
@@ -559,6 +563,9 @@ FT_API ft_status ft_generation_begin(ft_generation **out, ft_session *s, const i
  * were decided stay in the session. Errors: what ended it, as ft_session_generate; OK otherwise. */
 FT_API ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err);
 FT_API ft_generation_state ft_generation_get_state(const ft_generation *g);
+/* What it did so far, as ft_generation_end would tell it; finish has no meaning before the end. Between
+ * steps. */
+FT_API void ft_generation_get_stats(ft_generation *g, ft_generate_stats *stats);
 
 /* Advance g [n], of sessions of b, oldest first, by one forward call: a chunk of the prompts that are still
  * to read, shared out evenly among them and the rest to the first, and a round of all that are decoding. What

@@ -268,6 +268,14 @@ ft_status ft_generation_begin(ft_generation **out, ft_session *s, const int32_t 
     return FT_OK;
 }
 
+void ft_generation_get_stats(ft_generation *g, ft_generate_stats *stats)
+{
+    g->stats.state_bytes = seq_bytes(g->s->state);
+    g->stats.scratch_bytes = g->s->batch->scratch.size;
+    round_draft_stats(g);
+    *stats = g->stats;
+}
+
 ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error *err)
 {
     if (!g)
@@ -275,13 +283,12 @@ ft_status ft_generation_end(ft_generation *g, ft_generate_stats *stats, ft_error
     ft_session *s = g->s;
     if (g->state == FT_GENERATION_PROMPT || g->state == FT_GENERATION_DECODE)
         g->stats.finish = FT_FINISH_CANCELLED;
-    g->stats.state_bytes = seq_bytes(s->state);
-    g->stats.scratch_bytes = s->batch->scratch.size;
-    round_draft_stats(g);
+    ft_generate_stats all;
+    ft_generation_get_stats(g, &all);
     s->drafted += g->stats.draft.drafted;
     s->accepted += g->stats.draft.accepted;
     if (stats)
-        *stats = g->stats;
+        *stats = all;
     ft_status st = g->error.code;
     if (st != FT_OK)
         st = err_set(err, st, "%s", g->error.msg);

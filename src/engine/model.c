@@ -213,6 +213,12 @@ ft_status ft_detokenize(const ft_model *m, const int32_t *ids, size_t n, bool sp
     return FT_OK;
 }
 
+const char *ft_token_bytes(const ft_model *m, int32_t id, bool special, size_t *len)
+{
+    *len = 0;
+    return m->tok ? tok_bytes(m->tok, id, !special, len) : "";
+}
+
 void ft_free(void *p)
 {
     mem_free(p);

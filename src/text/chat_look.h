@@ -1,7 +1,7 @@
 /* chat_look.h - what stands at a place of an answer that may not be complete yet: pure lookahead.
  *
  * SHORT means that the text ends before the question is decided; in a final text it never comes.
- * No question looks further than LOOK_MAX bytes.
+ * No question looks further than a few names and gaps of the sizes below.
  */
 #ifndef TEXT_CHAT_LOOK_H
 #define TEXT_CHAT_LOOK_H
@@ -12,7 +12,6 @@
 #define LOOK_GAP   64
 #define LOOK_NAME  256
 #define LOOK_EXTRA 4 /* closing tags too many that are passed over */
-#define LOOK_MAX   2048
 
 typedef enum { LOOK_NO, LOOK_YES, LOOK_SHORT } look;
 

@@ -39,7 +39,7 @@ struct chat_parser {
 
     size_t call; /* of held: where the call began, for one that is never finished */
     look_span function;
-    int n_quoted; /* calls that the value speaks about and that are still open */
+    int n_quoted; /* calls inside the value that are still open: 0 where it ends */
     buf params;   /* of place; the value of the last one is not known yet */
     buf name, arguments;
 };
@@ -212,7 +212,6 @@ static ft_status take_item(chat_parser *p, const look_item *item, ft_error *err)
     p->pos = item->end;
     if (item->param) {
         place param = {.name = item->name, .value = {item->end, 0}};
-        p->n_quoted = 0;
         buf_put(&p->params, &param, sizeof param);
         return buf_status(&p->params, "chat: parameters of a call", err);
     }

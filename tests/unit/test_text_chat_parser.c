@@ -276,6 +276,10 @@ static void test_parser_quoted_markup_is_text(void **state)
          "C(Like this:\n\n```xml\n" CALL("f", P("a", "1")) "\n```\nDone.)"},
         {false, "~~~\n" CALL("f", "") "\n```\n~~~~ \n" CALL("g", ""),
          "C(~~~\n" CALL("f", "") "\n```\n~~~~)F(g {})"},
+        {false, "````\n```\n" CALL("f", "") "\n````\n" CALL("g", ""),
+         "C(````\n```\n" CALL("f", "") "\n````)F(g {})"},
+        {false, "```\n``` x\n" CALL("f", "") "\n```\n" CALL("g", ""),
+         "C(```\n``` x\n" CALL("f", "") "\n```)F(g {})"},
         {false, "```code``` inline\n" CALL("f", ""), "C(```code``` inline)F(f {})"},
         {false, "`" CALL("f", "") "`", "C(`" CALL("f", "") "`)"},
         {false, "It opens with <tool_call> and <function=f>.",
@@ -283,6 +287,32 @@ static void test_parser_quoted_markup_is_text(void **state)
         {false, "</tool_call></function></parameter>", "C(</tool_call></function></parameter>)"},
     };
     expect_all(a, ARRAY_LEN(a));
+}
+
+/* Would catch: names and gaps without a limit, which would hold back any amount of text. */
+static void test_parser_limits_of_names_and_gaps(void **state)
+{
+    (void)state;
+    char text[800], want[900];
+    for (int n = 255; n <= 257; n++) {
+        snprintf(text, sizeof text, "<tool_call>\n<function=%0*d>\n</function>\n</tool_call>", n,
+                 7);
+        if (n <= 256)
+            snprintf(want, sizeof want, "F(%0*d {})", n, 7);
+        else
+            snprintf(want, sizeof want, "C(%s)", text);
+        expect_cut(&(answer){false, text, want}, NULL, NULL, NULL);
+        expect_cut(&(answer){false, text, want}, NULL, one_byte, NULL);
+    }
+    for (int n = 63; n <= 65; n++) {
+        snprintf(text, sizeof text, "<tool_call>%*s<function=f>\n</function>\n</tool_call>", n, "");
+        if (n <= 64)
+            snprintf(want, sizeof want, "F(f {})");
+        else
+            snprintf(want, sizeof want, "C(%s)", text);
+        expect_cut(&(answer){false, text, want}, NULL, NULL, NULL);
+        expect_cut(&(answer){false, text, want}, NULL, one_byte, NULL);
+    }
 }
 
 static const char tools[] =
@@ -491,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_parser_damaged_calls),
         cmocka_unit_test(test_parser_call_ends_open_thinking),
         cmocka_unit_test(test_parser_quoted_markup_is_text),
+        cmocka_unit_test(test_parser_limits_of_names_and_gaps),
         cmocka_unit_test(test_parser_values_follow_the_schema),
         cmocka_unit_test(test_parser_refuses_wrong_tools),
         cmocka_unit_test(test_parser_stops_when_told),
