@@ -323,14 +323,9 @@ static void pack_q3_k(tile *t, const uint8_t *w, size_t stride, int n_group)
     }
 }
 
-/* Scales and minima of Q4_K and Q5_K, whose blocks begin alike. */
-static ALWAYS_INLINE void put_scales_k(tile *t, const uint8_t *w, rows at)
+/* Scales and minima of Q4_K and Q5_K from the first four words of their blocks, which begin alike. */
+static ALWAYS_INLINE void put_scales_k(tile *t, vec dm, vec sc, vec mn, vec both)
 {
-    const uint8_t *scales = w + offsetof(kern_q4_k, scales);
-    const vec dm = gather(w, at);
-    const vec sc = gather(scales, at);
-    const vec mn = gather(scales + 4, at);
-    const vec both = gather(scales + 8, at);
     const vecf d = half_low(dm);
     const vecf dmin = half_high(dm);
     const vec sc_high = v_or(field(both, 0, 15), move_field(sc, 6, 4, 0x30));
@@ -344,9 +339,16 @@ static ALWAYS_INLINE void put_scales_k(tile *t, const uint8_t *w, rows at)
     }
 }
 
+static ALWAYS_INLINE void pack_scales_k(tile *t, const uint8_t *w, rows at)
+{
+    const uint8_t *scales = w + offsetof(kern_q4_k, scales);
+    put_scales_k(t, gather(w, at), gather(scales, at), gather(scales + 4, at),
+                 gather(scales + 8, at));
+}
+
 static void pack_q4_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
-    put_scales_k(t, w, rows_of(stride));
+    pack_scales_k(t, w, rows_of(stride));
     w += offsetof(kern_q4_k, qs);
     for (int g = 0; g < n_group; g += 2, w += 32) {
         vec v[8];
@@ -362,7 +364,7 @@ static void pack_q4_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 static void pack_q5_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
     (void)n_group; /* 8, as in every superblock */
-    put_scales_k(t, w, rows_of(stride));
+    pack_scales_k(t, w, rows_of(stride));
     vec high[8];
     load32(high, w + offsetof(kern_q5_k, qh), stride);
     UNROLL
@@ -379,18 +381,22 @@ static void pack_q5_k(tile *t, const uint8_t *w, size_t stride, int n_group)
     }
 }
 
+/* The four scales in sc, those of groups g and g + 1. */
+static ALWAYS_INLINE void put_scales_q6_k(tile *t, int g, vec sc, vecf d)
+{
+    UNROLL
+    for (int j = 0; j < 4; j++) {
+        const vec s = v_sra(v_sll(sc, 24 - 8 * j), 24);
+        put_scale(t, j % 2, g + j / 2, v_mul(d, v_float(s)));
+    }
+}
+
 static void pack_q6_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
     const rows at = rows_of(stride);
     const vecf d = half_high(gather(w + offsetof(kern_q6_k, d) - 2, at));
-    for (int g = 0; g < n_group; g += 2) {
-        const vec sc = gather(w + offsetof(kern_q6_k, scales) + 2 * g, at);
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            const vec s = v_sra(v_sll(sc, 24 - 8 * j), 24);
-            put_scale(t, j % 2, g + j / 2, v_mul(d, v_float(s)));
-        }
-    }
+    for (int g = 0; g < n_group; g += 2)
+        put_scales_q6_k(t, g, gather(w + offsetof(kern_q6_k, scales) + 2 * g, at), d);
     UNROLL
     for (int h = 0; h < 2; h++) {
         vec low[16], high[8];

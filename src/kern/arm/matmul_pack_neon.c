@@ -10,6 +10,8 @@ typedef float32x4_t vecf;
 #define WIDE_OFFSET 0
 
 /* Shifts are operators: the intrinsics with a constant refuse 0, which the template has. */
+#define v_load(p)          vreinterpretq_u32_u8(vld1q_u8(p))
+#define v_halves(p)        vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
 #define v_store(p, v)      vst1q_u8((uint8_t *)(p), vreinterpretq_u8_u32(v))
 #define v_store_ps(p, v)   vst1q_f32(p, v)
 #define v_set8(i)          vreinterpretq_u32_u8(vdupq_n_u8((uint8_t)(i)))
@@ -106,8 +108,14 @@ static ALWAYS_INLINE uint32x4_t fifth_bits(uint32x4_t qh, int k)
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_neon(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_neon(int type)
+{
+    return reader_of(type);
 }

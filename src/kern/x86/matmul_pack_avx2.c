@@ -9,6 +9,8 @@ typedef __m256 vecf;
 
 #define WIDE_OFFSET 0
 
+#define v_load(p)          _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define v_halves(p)        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define v_store(p, v)      _mm256_store_si256((__m256i *)(void *)(p), v)
 #define v_store_ps(p, v)   _mm256_store_ps(p, v)
 #define v_set8(i)          _mm256_set1_epi8((char)(i))
@@ -97,8 +99,14 @@ static ALWAYS_INLINE __m256i fifth_bits(__m256i qh, int k)
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_avx2(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_avx2(int type)
+{
+    return reader_of(type);
 }

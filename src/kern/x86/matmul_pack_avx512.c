@@ -8,6 +8,8 @@ typedef __m512 vecf;
 
 #define WIDE_OFFSET 128
 
+#define v_load(p)          _mm512_loadu_si512(p)
+#define v_halves(p)        _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define v_store(p, v)      _mm512_store_si512(p, v)
 #define v_store_ps(p, v)   _mm512_store_ps(p, v)
 #define v_set8(i)          _mm512_set1_epi8((char)(i))
@@ -88,8 +90,14 @@ static ALWAYS_INLINE __m512i fifth_bits(__m512i qh, int k)
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_avx512(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_avx512(int type)
+{
+    return reader_of(type);
 }
