@@ -121,7 +121,7 @@ ft_status conversation_request(const conversation *c, bool thinking, char **json
 ft_status conversation_ends(const conversation *c, const ft_chat_prompt *p, int *end,
                             ft_error *err) MUST_CHECK;
 /* The tokens behind the system message, which tools are part of; 0: there is none. */
-int conversation_system_end(const conversation *c, const ft_chat_prompt *p);
+int conversation_system_end(const ft_chat_prompt *p);
 /* Drop the oldest turns, whole ones and never the last question's, that have n_tok tokens or more in sum,
  * or as many as there are. *n: their tokens, 0: there is none to drop. */
 ft_status conversation_drop(conversation *c, const ft_chat_prompt *p, int n_tok, int *n,

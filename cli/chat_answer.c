@@ -99,7 +99,7 @@ static ft_status place_marks(const chat *c, const ft_chat_prompt *p, int **mark,
         mem_free(out);
         return st;
     }
-    out[k++] = conversation_system_end(t, p);
+    out[k++] = conversation_system_end(p);
     for (int i = first; i < n; i++)
         if (!conversation_is(t, i + 1, "tool"))
             out[k++] = end[i];

@@ -175,9 +175,9 @@ ft_status conversation_request(const conversation *c, bool thinking, char **json
 
 ft_status conversation_ends(const conversation *c, const ft_chat_prompt *p, int *end, ft_error *err)
 {
-    int n = conversation_n(c), first = first_given(c), k = -1;
-    if (!conversation_n_system(c) && json_array_size(c->tools) > 0)
-        k = 0; /* tools alone make a system message too */
+    int n = conversation_n(c), first = first_given(c);
+    int k =
+        conversation_n_system(c) ? -1 : 0; /* the first mark stands where a system message ends */
     for (int i = 0; i < n; i++) {
         end[i] = 0;
         if (i >= conversation_n_system(c) && i < first)
@@ -192,10 +192,9 @@ ft_status conversation_ends(const conversation *c, const ft_chat_prompt *p, int 
     return FT_OK;
 }
 
-int conversation_system_end(const conversation *c, const ft_chat_prompt *p)
+int conversation_system_end(const ft_chat_prompt *p)
 {
-    bool there = conversation_n_system(c) || json_array_size(c->tools) > 0;
-    return there && p->n_mark > 0 ? p->mark[0] : 0;
+    return p->n_mark > 0 ? p->mark[0] : 0;
 }
 
 ft_status conversation_drop(conversation *c, const ft_chat_prompt *p, int n_tok, int *n,
@@ -209,7 +208,7 @@ ft_status conversation_drop(conversation *c, const ft_chat_prompt *p, int n_tok,
     if (!end)
         return no_memory(err);
     ft_status st = conversation_ends(c, p, end, err);
-    int from = conversation_system_end(c, p), keep = first;
+    int from = conversation_system_end(p), keep = first;
     for (int i = first + 1; st == FT_OK && i <= last && *n < n_tok; i++)
         if (conversation_is(c, i, "user")) {
             keep = i;
