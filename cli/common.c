@@ -206,6 +206,7 @@ model_args model_args_default(void)
                         .sink = p.sink,
                         .window = p.window,
                         .checkpoint_mem = ft_model_params_default().checkpoint_mem,
+                        .repack = "auto",
                         .draft_quant = "default",
                         .draft_quant_mixers = "file"};
 }
@@ -223,7 +224,8 @@ int open_model(const char *command, const model_args *a, ft_model **m, ft_sessio
                           .draft_quant = a->draft_quant,
                           .draft_quant_mixers = a->draft_quant_mixers,
                           .draft_vocab = a->draft_vocab,
-                          .checkpoint_mem = a->checkpoint_mem};
+                          .checkpoint_mem = a->checkpoint_mem,
+                          .repack = a->repack};
     ft_error err = {0};
     ft_status st = ft_model_open(m, a->model, &mp, &err);
     if (st != FT_OK)

@@ -85,11 +85,12 @@ static void print_stats(const ft_model *m, const ft_generate_stats *s, int n_kno
     print_drafts(&s->draft, s->n_token);
     if (info.n_draft_vocab && s->draft.drafted)
         fprintf(stderr, "        from %d of %d tokens\n", info.n_draft_vocab, info.n_vocab);
-    fprintf(
-        stderr,
-        "memory  file %.1f MB (mapped), state %.1f MB, scratch %.1f MB, peak resident %.1f MB\n",
-        mb * (double)info.file_bytes, mb * (double)s->state_bytes, mb * (double)s->scratch_bytes,
-        mb * (double)peak_resident_bytes());
+    fprintf(stderr,
+            "memory  file %.1f MB (mapped), repacked %.1f MB, state %.1f MB, scratch %.1f MB, "
+            "peak resident %.1f MB\n",
+            mb * (double)info.file_bytes, mb * (double)info.repack_bytes,
+            mb * (double)s->state_bytes, mb * (double)s->scratch_bytes,
+            mb * (double)peak_resident_bytes());
 }
 
 static json_t *drafts_json(const ft_draft_stats *d, int n_token)
@@ -116,14 +117,14 @@ static int print_json(const ft_model *m, const ft_generate_stats *s, int n_known
     ft_model_get_info(m, &info);
     int n_decode = s->n_token > 0 ? s->n_token - 1 : 0;
     json_t *stats = json_pack(
-        "{s:f, s:i, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "load_seconds",
+        "{s:f, s:i, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I}", "load_seconds",
         info.load_seconds, "prompt_tokens", s->n_prompt, "known_tokens", n_known, "prompt_seconds",
         s->prompt_seconds, "prompt_tokens_per_second", rate(s->n_prompt, s->prompt_seconds),
         "decode_tokens", s->n_token, "decode_seconds", s->decode_seconds,
         "decode_tokens_per_second", rate(n_decode, s->decode_seconds), "sample_seconds",
-        s->sample_seconds, "file_bytes", (json_int_t)info.file_bytes, "state_bytes",
-        (json_int_t)s->state_bytes, "scratch_bytes", (json_int_t)s->scratch_bytes,
-        "peak_resident_bytes", (json_int_t)peak_resident_bytes());
+        s->sample_seconds, "file_bytes", (json_int_t)info.file_bytes, "repack_bytes",
+        (json_int_t)info.repack_bytes, "state_bytes", (json_int_t)s->state_bytes, "scratch_bytes",
+        (json_int_t)s->scratch_bytes, "peak_resident_bytes", (json_int_t)peak_resident_bytes());
     /* A text may hold NUL bytes: its length is told. */
     json_t *text = json_stringn(out->text.len ? (const char *)out->text.data : "", out->text.len);
     return print_object("run",

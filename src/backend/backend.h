@@ -46,6 +46,13 @@ void be_touch_all(backend *be, void *p, size_t n_bytes);
 
 /* ---- Matrix products ------------------------------------------------------------------------ */
 
+/* Weights in tiles: a second form of a matrix's values, from which products take less work and give the same
+ * bits. Only products read it; whoever reads rows reads w->data. */
+/* Bytes of w's tiles; 0: its type or shape has none on this processor. */
+size_t be_tiles_bytes(const backend *be, const tensor *w);
+/* Make them at dst, device memory of that size, from all threads. Products take them with w->tiles = dst. */
+void be_tiles_put(backend *be, void *dst, const tensor *w);
+
 /* Rows that one or several matrices will read. The quantised form is made at its first use and
  * shared by the following products. */
 typedef struct {

@@ -43,19 +43,29 @@ static int tiles_of(const tensor *w)
     return (w->n_row + KERN_ROW_TILE - 1) / KERN_ROW_TILE;
 }
 
+/* Matrix i of w for a product, in tiles where it has them. */
+static kern_matmul_fn *matrix_of(const backend *be, kern_matmul *a, const tensor *w, int i)
+{
+    a->n_col = w->n_col;
+    if (!w->tiles) {
+        a->w = (const uint8_t *)w->data + (size_t)i * w->mat_bytes;
+        a->w_stride = w->row_bytes;
+        return be->k.matmul[w->type];
+    }
+    a->w_stride = kern_tiles_row_bytes((int)w->type, w->n_col);
+    a->w =
+        (const uint8_t *)w->tiles + (size_t)i * (size_t)tiles_of(w) * KERN_ROW_TILE * a->w_stride;
+    return be->k.matmul_tiled[w->type];
+}
+
 static void add_product(backend *be, products *p, const be_product *one, be_act *x)
 {
     const tensor *w = one->w;
     assert(w->n_col == x->n_col && backend_can_matmul(be, w->type) && p->n < BE_MAX_PRODUCT);
     kern_matmul *a = &p->a[p->n];
-    *a = (kern_matmul){.w = w->data,
-                       .w_stride = w->row_bytes,
-                       .n_col = w->n_col,
-                       .y = one->y,
-                       .y_stride = one->y_stride,
-                       .n_tok = x->n_row};
+    *a = (kern_matmul){.y = one->y, .y_stride = one->y_stride, .n_tok = x->n_row};
     a->x = act_rows(be, x, w->type, &a->x_stride);
-    p->f[p->n] = be->k.matmul[w->type];
+    p->f[p->n] = matrix_of(be, a, w, 0);
     p->n_row[p->n] = w->n_row;
     p->first[p->n + 1] = p->first[p->n] + tiles_of(w);
     p->n++;
@@ -167,11 +177,11 @@ static void run_expert(const expert_job *j, int used, int t0, int t1)
     const be_experts *e = j->e;
     int i = e->used[used];
     kern_matmul a = j->a;
-    a.w = (const uint8_t *)j->w->data + (size_t)i * j->w->mat_bytes;
+    kern_matmul_fn *f = matrix_of(j->be, &a, j->w, i);
     a.n_tok = e->first[i + 1] - e->first[i];
     a.x_row = j->x_row + e->first[i];
     a.y_row = e->pair + e->first[i];
-    j->be->k.matmul[j->w->type](&a, t0 * KERN_ROW_TILE, cpu_min(t1 * KERN_ROW_TILE, j->w->n_row));
+    f(&a, t0 * KERN_ROW_TILE, cpu_min(t1 * KERN_ROW_TILE, j->w->n_row));
 }
 
 static void run_experts(const void *ctx, int t0, int t1)
@@ -189,8 +199,7 @@ static expert_job expert_job_of(backend *be, float *y, const tensor *w, be_act *
 {
     assert(w->n_col == x->n_col && backend_can_matmul(be, w->type));
     expert_job j = {.be = be, .e = e, .w = w, .x_row = x_row, .n_tile = tiles_of(w)};
-    j.a = (kern_matmul){
-        .w_stride = w->row_bytes, .n_col = w->n_col, .y = y, .y_stride = (size_t)w->n_row};
+    j.a = (kern_matmul){.y = y, .y_stride = (size_t)w->n_row};
     j.a.x = act_rows(be, x, w->type, &j.a.x_stride);
     return j;
 }
