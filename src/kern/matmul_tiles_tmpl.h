@@ -66,8 +66,8 @@ static void read_q5_0(tile *t, const uint8_t *w, size_t stride, int n_group)
         UNROLL
         for (int k = 0; k < 4; k++) {
             const vec v = word(w, 4 * g + k);
-            put(t, g, k, v_or(field(v, 0, 15), fifth_bits(qh, k)));
-            put(t, g, k + 4, v_or(field(v, 4, 15), fifth_bits(qh, k + 4)));
+            put(t, g, k, v_or(field(v, 0, 15), bits_to(qh, k, 16)));
+            put(t, g, k + 4, v_or(field(v, 4, 15), bits_to(qh, k + 4, 16)));
         }
         put_scale(t, 0, g, half_behind(w, 40, g));
     }
