@@ -27,7 +27,6 @@
 
 typedef struct {
     const kern_matmul *a;
-    int type;
     packer packer;
     add_tile_fn *const *add; /* [MAX_LOG2 + 1] */
     size_t tile_bytes;       /* of 256 columns of a row; in tiles: of a tile */
@@ -49,32 +48,6 @@ static void run_tile(const product *p, float (*sums)[TILE_ROWS], const tile *t, 
             x.row[j] = matmul_x_row(a, t0 + i + j);
         p->add[log2_n](sums + i, t, &x, n_group, p->packer.offset);
     }
-}
-
-/* A tile of a type without a packer. */
-static void pack_decoded(tile *t, int type, const uint8_t *w, size_t stride, int n_group,
-                         int offset)
-{
-    for (int r = 0; r < TILE_ROWS; r++, w += stride) {
-        for (int g = 0; g < n_group; g++) {
-            kern_group group;
-            kern_group_decode(type, w, g, &group);
-            for (int i = 0; i < 32; i++)
-                t->q[g][i / 4][r][i % 4] = (uint8_t)(group.q[i] + offset);
-            for (int h = 0; h < 2; h++) {
-                t->s[h][g][r] = group.s[h];
-                t->m[h][g][r] = group.m[h];
-            }
-        }
-    }
-}
-
-static void pack_tile(const product *p, tile *t, const uint8_t *w, size_t stride, int n_group)
-{
-    if (p->packer.pack)
-        p->packer.pack(t, w, stride, n_group);
-    else
-        pack_decoded(t, p->type, w, stride, n_group, p->packer.offset);
 }
 
 /* Ask for the same columns of the next tile's rows: in a superblock's time just as many bytes as
@@ -118,11 +91,11 @@ static void run_rows(const product *p, int r, int n_row, int t0, int n_tok)
             const size_t n_byte = p->tile_bytes * (size_t)n / TILE_GROUP;
             for (int i = 0; i < n_row; i++)
                 memcpy(stage[i], matmul_w_row(a, r + i) + skip, n_byte);
-            pack_tile(p, &t, stage[0], STAGE_BYTES, n);
+            p->packer.pack(&t, stage[0], STAGE_BYTES, n);
         } else {
             const uint8_t *w = matmul_w_row(a, r) + skip;
             prefetch_next(w, a->w_stride, p->tile_bytes);
-            pack_tile(p, &t, w, a->w_stride, n);
+            p->packer.pack(&t, w, a->w_stride, n);
         }
         run_tile(p, sums, &t, g, n, t0, n_tok);
     }
@@ -162,7 +135,7 @@ static void run_tiled(const kern_matmul *a, int row0, int row1, int type)
 
 static void run(const kern_matmul *a, int row0, int row1, int type)
 {
-    product p = {.a = a, .type = type, .packer = packer_for(type)};
+    product p = {.a = a, .packer = packer_for(type)};
     p.add = add_tiles(&p.packer, kern_group_traits_of(type));
     p.tile_bytes = dtype_row_bytes((dtype)type, 256);
     for (int t0 = 0; t0 < a->n_tok; t0 += CHUNK) {

@@ -450,10 +450,10 @@ static void pack_iq4_xs(tile *t, const uint8_t *w, size_t stride, int n_group)
 
 #include "kern/matmul_pack_iq_tmpl.h"
 
-/* pack is NULL for a type without one of the above. */
+/* type has the integer form: one of MATMUL_GROUP_TYPES. */
 static packer packer_of(int type)
 {
-    static const packer special[] = {
+    static const packer of[] = {
         [DTYPE_Q4_0] = {pack_q4_0, 8, 15},
         [DTYPE_Q4_1] = {pack_q4_1, 0, 15},
         [DTYPE_Q5_0] = {pack_q5_0, 16, 31},
@@ -479,7 +479,5 @@ static packer packer_of(int type)
         [DTYPE_NVFP4] = {pack_nvfp4, 12, 31},
         [DTYPE_Q2_0] = {pack_q2_0, 1, 3},
     };
-    if ((size_t)type < ARRAY_LEN(special) && special[type].pack)
-        return special[type];
-    return (packer){NULL, WIDE_OFFSET, 255};
+    return of[type];
 }

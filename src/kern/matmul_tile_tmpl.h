@@ -20,9 +20,9 @@ typedef struct {
 typedef void pack_fn(tile *t, const uint8_t *w, size_t stride, int n_group);
 
 typedef struct {
-    pack_fn *pack; /* NULL: through the type's decoder */
-    int offset;    /* q of the tile is the integer weight + offset; 0 for types with minima */
-    int max;       /* q is in 0 .. max; 255: in 0 .. 255 if offset is 128, else in -128 .. 127 */
+    pack_fn *pack;
+    int offset; /* q of the tile is the integer weight + offset; 0 for types with minima */
+    int max;    /* q is in 0 .. max; 255: in 0 .. 255 if offset is 128, else in -128 .. 127 */
 } packer;
 
 /* Tokens that one call of add_tile_fn takes at most, a power of two. */

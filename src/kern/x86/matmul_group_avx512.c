@@ -25,28 +25,44 @@ static ALWAYS_INLINE __m512 broadcast_ps(const uint8_t *p)
     return _mm512_castsi512_ps(broadcast4(p));
 }
 
-/* The minima of one group for n_tok tokens. n_tok and two are constants after inlining. */
-TEMPLATE void add_minima(__m512 *acc, const tile *t, int g, const tile_x *x, int n_tok, bool two)
+/* The minima of one group for n_tok tokens, one of them for both halves. n_tok is a constant after
+ * inlining. */
+TEMPLATE void add_minimum(__m512 *acc, const tile *t, int g, const tile_x *x, int n_tok)
 {
     const __m512i ones = _mm512_set1_epi16(1);
     const size_t d = x->d + 4 * (size_t)g;
     const size_t s = x->s + 4 * (size_t)g;
-    const __m512 m0 = _mm512_load_ps(t->m[0][g]);
-    const __m512 m1 = two ? _mm512_load_ps(t->m[1][g]) : m0;
+    const __m512 m = _mm512_load_ps(t->m[0][g]);
     UNROLL
     for (int j = 0; j < TILE_TOK && j < n_tok; j++) {
-        const __m512 dx = broadcast_ps(x->row[j] + d);
-        const __m512i sum = broadcast4(x->row[j] + s);
-        if (two) {
-            const __m512i xs0 = _mm512_srai_epi32(_mm512_slli_epi32(sum, 16), 16);
-            const __m512i xs1 = _mm512_srai_epi32(sum, 16);
-            const __m512 half0 = _mm512_mul_ps(m0, _mm512_cvtepi32_ps(xs0));
-            const __m512 both = _mm512_fmadd_ps(m1, _mm512_cvtepi32_ps(xs1), half0);
-            acc[j] = _mm512_fnmadd_ps(dx, both, acc[j]);
-        } else {
-            const __m512 xs = _mm512_cvtepi32_ps(_mm512_madd_epi16(sum, ones));
-            acc[j] = _mm512_fnmadd_ps(_mm512_mul_ps(m0, dx), xs, acc[j]);
-        }
+        const __m512i sum = _mm512_madd_epi16(broadcast4(x->row[j] + s), ones);
+        const __m512 scale = _mm512_mul_ps(m, broadcast_ps(x->row[j] + d));
+        acc[j] = _mm512_fnmadd_ps(scale, _mm512_cvtepi32_ps(sum), acc[j]);
+    }
+}
+
+/* The sums of the activations of a whole superblock, as floats. */
+TEMPLATE void float_sums(float (*sums)[2 * TILE_GROUP], const tile_x *x, int n_tok)
+{
+    UNROLL
+    for (int j = 0; j < TILE_TOK && j < n_tok; j++) {
+        const __m256i s = _mm256_loadu_si256((const __m256i *)(const void *)(x->row[j] + x->s));
+        _mm512_store_ps(sums[j], _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(s)));
+    }
+}
+
+/* The same with a minimum for each half; sums are those of float_sums. */
+TEMPLATE void add_minima(__m512 *acc, const tile *t, int g, const tile_x *x,
+                         float (*sums)[2 * TILE_GROUP], int n_tok)
+{
+    const size_t d = x->d + 4 * (size_t)g;
+    const __m512 m0 = _mm512_load_ps(t->m[0][g]);
+    const __m512 m1 = _mm512_load_ps(t->m[1][g]);
+    UNROLL
+    for (int j = 0; j < TILE_TOK && j < n_tok; j++) {
+        const __m512 half0 = _mm512_mul_ps(m0, _mm512_set1_ps(sums[j][2 * g]));
+        const __m512 both = _mm512_fmadd_ps(m1, _mm512_set1_ps(sums[j][2 * g + 1]), half0);
+        acc[j] = _mm512_fnmadd_ps(broadcast_ps(x->row[j] + d), both, acc[j]);
     }
 }
 
@@ -101,14 +117,19 @@ TEMPLATE void add_tile(float (*sums)[TILE_ROWS], const tile *t, const tile_x *x,
                        int offset, int n_tok, bool two, bool min)
 {
     const __m512i minus_offset = _mm512_set1_epi16((short)-offset);
+    _Alignas(64) float xs[TILE_TOK][2 * TILE_GROUP];
     __m512 acc[TILE_TOK];
     UNROLL
     for (int j = 0; j < TILE_TOK && j < n_tok; j++)
         acc[j] = _mm512_load_ps(sums[j]);
+    if (two && min) /* superblocks alone: n_group is TILE_GROUP */
+        float_sums(xs, x, n_tok);
     for (int g = 0; g < n_group; g++) {
         add_group(acc, t, g, x, minus_offset, n_tok, two, min);
-        if (min)
-            add_minima(acc, t, g, x, n_tok, two);
+        if (two && min)
+            add_minima(acc, t, g, x, xs, n_tok);
+        else if (min)
+            add_minimum(acc, t, g, x, n_tok);
     }
     UNROLL
     for (int j = 0; j < TILE_TOK && j < n_tok; j++)
