@@ -77,8 +77,7 @@ static void same_results(model_arch arch)
     assert_memory_equal(a.id, b.id, (size_t)a.n * sizeof *a.id);
 }
 
-/* Catches tiles of another matrix, of a part of one, of the wrong expert; rows of a tied embedding read from
- * tiles. */
+/* Catches tiles of another matrix, of a part of one, of the wrong expert. */
 static void test_repack_always_gives_the_same_bits(void **state)
 {
     (void)state;
