@@ -3,6 +3,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "backend/cpu/share.h"
 #include "kern/kern.h"
 #include "support/matmul_case.h"
 
@@ -20,6 +21,37 @@ enum { N_COL = 2048, N_TOK = 3, N_W = 3, MAX_ROW = 407, N_EXPERT = 5, N_USED = 2
 static const int n_row_of[N_W] = {407, 16, 133};
 static const dtype type_of[N_W] = {DTYPE_Q8_0, DTYPE_F32, DTYPE_Q4_0};
 static const int threads[] = {1, 2, 3, 70};
+
+enum { MAX_PIECE = 1000 };
+
+static void count_pieces(const void *ctx, int i0, int i1)
+{
+    atomic_int *const *count = ctx;
+    for (int i = i0; i < i1; i++)
+        atomic_fetch_add(&(*count)[i], 1);
+}
+
+/* Catches pieces done twice where a stretch ends, or by nobody where there are fewer than threads. */
+static void test_share_does_every_piece_once(void **state)
+{
+    (void)state;
+    static const int pieces[] = {0, 1, 2, 63, 64, 65, 130, 999, MAX_PIECE};
+    static atomic_int count[MAX_PIECE + 1];
+    atomic_int *p = count;
+    for (size_t k = 0; k < ARRAY_LEN(threads); k++) {
+        backend_params bp = {.n_thread = threads[k]};
+        backend *be;
+        assert_int_equal(backend_create(&be, &bp, NULL), FT_OK);
+        for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+            for (int c = 0; c <= MAX_PIECE; c++)
+                atomic_store(&count[c], 0);
+            cpu_share(be, CPU_PARALLEL_WORK, pieces[i], count_pieces, &p);
+            for (int c = 0; c <= MAX_PIECE; c++)
+                assert_int_equal(atomic_load(&count[c]), c < pieces[i]);
+        }
+        backend_free(be);
+    }
+}
 
 static tensor make_weights(rng *r, dtype type, int n_mat, int n_row)
 {
@@ -89,8 +121,8 @@ static void assert_rows(const float *a, const float *b, int n)
     assert_memory_equal(a, b, (size_t)n * MAX_ROW * sizeof *a);
 }
 
-/* Catches tiles of one product counted as those of its neighbour, tiles done twice or by nobody, and a
- * type given another's form of the rows. */
+/* Catches tiles of one product counted as those of its neighbour, tiles done by nobody, and a type given
+ * another's form of the rows. */
 static void test_matmul_many_equals_one_by_one(void **state)
 {
     (void)state;
@@ -222,6 +254,7 @@ static void test_experts_equal_plain_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_share_does_every_piece_once),
         cmocka_unit_test(test_matmul_many_equals_one_by_one),
         cmocka_unit_test(test_swiglu_equals_its_parts),
         cmocka_unit_test(test_experts_equal_plain_products),
