@@ -84,7 +84,8 @@ static void test_stream_with_details_tells_figures_as_it_goes(void **state)
         }
         assert_int_equal(last[2], n);
         assert_int_equal(rig_int(j, "timings.seed"), 2);
-        assert_string_equal(rig_string(j, "timings.draft.off_reason"), "");
+        if (last[1] > 0)
+            assert_string_equal(rig_string(j, "timings.draft.off_reason"), "");
         json_decref(j);
     }
     assert_int_equal(n, 60);
