@@ -22,6 +22,10 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
+# Line editing in `foretoken chat`, where the library is there.
+ifndef LIBEDIT
+  LIBEDIT := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1 || echo 0)
+endif
 SERVER_LIBS := -lmicrohttpd
 LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
@@ -106,12 +110,12 @@ $(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 # Programs spell the headers of server/ from the root.
 $(B)/obj/tests/%.o: ISA := -Itests -I.
-$(B)/obj/cli/%.o: ISA := -I.
+$(B)/obj/cli/%.o: ISA := -I. -DFT_LIBEDIT=$(LIBEDIT)
 
 # A change of flags rebuilds everything.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS)' > $@
+	@echo '$(CC) $(FLAGS) $(LIBEDIT)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LIBEDIT)' > $@
 FORCE:
 
 $(B)/obj/%.o: %.c $(B)/flags
@@ -141,7 +145,7 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 $(B)/foretoken: $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
 	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,server) $(call obj_of,base) \
-	  $(B)/libforetoken.a $(SERVER_LIBS) $(LIBS)
+	  $(B)/libforetoken.a $(if $(filter 1,$(LIBEDIT)),-ledit) $(SERVER_LIBS) $(LIBS)
 
 # Programs of others: the public header and the archive are all that they see.
 $(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
@@ -217,5 +221,5 @@ help:
 	@echo 'make fuzz         every fuzz target for FUZZ_SECONDS (60) seconds'
 	@echo 'make deps         installs the Debian packages of tools/packages.txt'
 	@echo 'make clean        removes build/'
-	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name,'
+	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, LIBEDIT=0, WERROR=1, V=1, CONFIG=name,'
 	@echo '           CROSS=aarch64-linux-gnu- with CFLAGS, LDFLAGS for its libraries'

@@ -36,6 +36,11 @@ uint64_t peak_resident_bytes(void);
 /* From now on Ctrl-C sets a flag and cancels s (NULL: no session); a second one ends the process. */
 void interrupt_install(ft_session *s);
 bool interrupted(void);
+/* For a command that goes on after Ctrl-C: the n_end-th one ends the process, those before are counted.
+ * A descriptor that can be read once there was one; -1: there is none (errno). Called once. */
+int interrupt_watch(int n_end);
+int interrupt_count(void);
+void interrupt_forget(void); /* what was counted so far */
 
 /* Rules of verification by name: "coupled", "block", "ratio", "greedy-match". */
 const char *verify_name(ft_verify rule);
@@ -46,6 +51,7 @@ bool verify_find(const char *name, size_t len, ft_verify *out);
 typedef struct {
     const char *model, *mtp, *cpu, *kv, *draft_quant, *draft_quant_mixers, *draft_vocab;
     int n_thread, n_ctx, n_chunk, sink, window;
+    const char *repack;
     uint64_t checkpoint_mem;
     int checkpoint_every; /* 0 in commands that never go back */
     bool no_drafter;      /* the command has no use for one */
@@ -61,7 +67,9 @@ model_args model_args_default(void);
     {"--kv", 0, ARG_CHOICE, &(m).kv, 0, 0, "f16|f32|q8_0", "type of cached keys and values"},      \
     {"--chunk", 0, ARG_INT, &(m).n_chunk, 1, 4096, "N", "most rows per forward call"},             \
     {"--checkpoint-mem", 0, ARG_BYTES, &(m).checkpoint_mem, 0, 0, "SIZE",                          \
-     "memory for checkpoints of conversations, like 512M; 0: none are kept"}
+     "memory for checkpoints of conversations, like 512M; 0: none are kept"},                      \
+    {"--repack", 0, ARG_CHOICE, &(m).repack, 0, 0, "auto|always|off",                              \
+     "lay matrices out anew in memory: where a sample is faster, all, or none"}
 #define COMMON_CTX_ARG(m)                                                                          \
     {"--ctx-size", 'c', ARG_INT, &(m).n_ctx, 0, 16777216, "N",                                     \
      "context in tokens; 0: the model's own, 8192 at most"}

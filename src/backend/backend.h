@@ -46,6 +46,13 @@ void be_touch_all(backend *be, void *p, size_t n_bytes);
 
 /* ---- Matrix products ------------------------------------------------------------------------ */
 
+/* Weights in tiles: a second form of a matrix's values, from which products take less work and give the same
+ * bits. Only products read it; whoever reads rows reads w->data. */
+/* Bytes of w's tiles; 0: its type or shape has none on this processor. */
+size_t be_tiles_bytes(const backend *be, const tensor *w);
+/* Make them at dst, device memory of that size, from all threads. Products take them with w->tiles = dst. */
+void be_tiles_put(backend *be, void *dst, const tensor *w);
+
 /* Rows that one or several matrices will read. The quantised form is made at its first use and
  * shared by the following products. */
 typedef struct {
@@ -64,6 +71,18 @@ size_t be_act_bytes(int n_row, int n_col);
 /* y[t][r] = w[r] . x[t]; y [n_row of x][y_stride]. w has one matrix, w.n_col == x.n_col. */
 void be_matmul(backend *be, float *y, size_t y_stride, const tensor *w, be_act *x);
 
+/* The same with several matrices that read the same rows, at most BE_MAX_PRODUCT of them: as if one by one,
+ * with fewer synchronisations. */
+#define BE_MAX_PRODUCT 4
+typedef struct {
+    float *y; /* [n_row of x][y_stride] */
+    size_t y_stride;
+    const tensor *w;
+} be_product;
+void be_matmul_many(backend *be, const be_product *product, int n, be_act *x);
+/* y[t] = silu(gate x[t]) * (up x[t]), y and u (scratch) [n_row of x][gate.n_row]. */
+void be_swiglu(backend *be, float *y, float *u, const tensor *gate, const tensor *up, be_act *x);
+
 /* Experts of a call: pair p = t * n_used + s says that row t uses expert id[p]. */
 typedef struct {
     int n_row, n_used, n_expert;
@@ -72,12 +91,16 @@ typedef struct {
     int32_t *first;      /* scratch [n_expert + 1] */
     int32_t *pair;       /* scratch [n_row * n_used]: pairs sorted by expert */
     int32_t *row;        /* scratch [n_row * n_used]: the row of each of these pairs */
+    int32_t *used;       /* scratch [n_expert]: experts with pairs, ascending */
+    int n_distinct;      /* entries of used */
 } be_experts;
 
-/* Sort the pairs by expert (fills first, pair, row). */
+/* Sort the pairs by expert (fills first, pair, row, used, n_distinct). */
 void be_experts_sort(backend *be, be_experts *e);
-/* y[p] = w[id[p]] . x[row of p], y [n_row * n_used][w.n_row]; x has n_row rows. */
-void be_matmul_experts(backend *be, float *y, const tensor *w, be_act *x, const be_experts *e);
+/* With the matrices of expert id[p] and the row of p: y[p] = silu(gate x) * (up x); y and u (scratch)
+ * [n_row * n_used][gate.n_row]; x has n_row rows. */
+void be_swiglu_experts(backend *be, float *y, float *u, const tensor *gate, const tensor *up,
+                       be_act *x, const be_experts *e);
 /* y[p] = w[id[p]] . x[p]; x has n_row * n_used rows. */
 void be_matmul_pairs(backend *be, float *y, const tensor *w, be_act *x, const be_experts *e);
 /* y[t] = sum over s in ascending order of weight[t][s] * x[t * n_used + s]: the first term by a
@@ -105,8 +128,7 @@ void be_add(backend *be, float *y, const float *x, int n_row, int n_col);
  * y = x / sqrt(mean x^2 + eps) * w. y may be x. */
 void be_rmsnorm(backend *be, float *y, const float *x, const float *w, int n_row, int n_group,
                 int n_col, float eps);
-/* y = silu(g) * x;  y = silu(scale * x). y may be an input. */
-void be_silu_mul(backend *be, float *y, const float *g, const float *x, int n_row, int n_col);
+/* y = silu(scale * x). y may be x. */
 void be_silu(backend *be, float *y, const float *x, float scale, int n_row, int n_col);
 /* y[t] += sigmoid(x[t] . w) * z[t]; x [n_row][n_x], w [n_x], y and z [n_row][n_col]. */
 void be_add_gated(backend *be, float *y, const float *z, const float *x, const float *w, int n_row,
@@ -229,8 +251,8 @@ void be_qsa_select(backend *be, const be_qsa_args *a);
 
 /* ---- Recurrent layers ----------------------------------------------------------------------------- */
 
-/* Rows of one sequence in a call: n_row consecutive rows from row on. The first n_commit of them
- * are final; the others can be taken back. */
+/* Rows of one sequence in a call: n_row consecutive rows from row on; segments follow each other, the first
+ * has row 0. The first n_commit rows are final; the others can be taken back. */
 typedef struct {
     int row, n_row, n_commit;
     float *hist; /* convolution history of this sequence: rows before the first row end at hist_n */

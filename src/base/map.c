@@ -1,4 +1,5 @@
 /* map.c - see map.h. */
+#define _DEFAULT_SOURCE /* madvise: what POSIX has for MADV_DONTNEED does nothing in glibc */
 #include "base/map.h"
 
 #include <errno.h>
@@ -65,6 +66,21 @@ void map_will_need(const file_map *m, size_t offset, size_t n)
         void *v;
     } p = {.c = m->bytes + from};
     posix_madvise(p.v, n < rest ? n : rest, POSIX_MADV_WILLNEED);
+}
+
+void map_give_back(const file_map *m, const void *p, size_t n)
+{
+    if (!m->bytes || (const uint8_t *)p < m->bytes || n > m->n_bytes ||
+        (size_t)((const uint8_t *)p - m->bytes) > m->n_bytes - n)
+        return;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = (size_t)((const uint8_t *)p - m->bytes);
+    size_t from = (at + page - 1) & ~(page - 1), to = (at + n) & ~(page - 1);
+    union {
+        const uint8_t *c;
+        void *v;
+    } u = {.c = m->bytes + from};
+    if (from < to)
+        madvise(u.v, to - from, MADV_DONTNEED); /* a shared map of a file: nothing is lost */
 }
 
 ft_status file_read_all(char **out, size_t *n_bytes, const char *path, size_t limit, ft_error *err)

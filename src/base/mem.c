@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static atomic_long n_alloc;
 static atomic_long fail_at; /* value of n_alloc at which to fail; 0: never */
@@ -97,6 +98,12 @@ char *mem_strndup(const char *s, size_t n)
 void mem_free(void *p)
 {
     free(p);
+}
+
+uint64_t mem_physical(void)
+{
+    long n = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return n > 0 && bytes > 0 ? (uint64_t)n * (uint64_t)bytes : 0;
 }
 
 void mem_fail_at(long n)

@@ -29,6 +29,9 @@ void mem_free_zaligned(void *p); /* NULL is allowed */
 char *mem_strndup(const char *s, size_t n) MUST_CHECK;
 void mem_free(void *p); /* NULL is allowed */
 
+/* Bytes of memory of this machine; 0: unknown. */
+uint64_t mem_physical(void);
+
 /* *out = a * b, or false when it does not fit in size_t. */
 static inline bool size_mul(size_t *out, size_t a, size_t b)
 {

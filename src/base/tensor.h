@@ -15,6 +15,9 @@ typedef struct {
     int n_mat;
     size_t row_bytes; /* from a row to the next */
     size_t mat_bytes; /* from a matrix to the next */
+    const void
+        *tiles; /* the same values for be_matmul (be_tiles_put); borrowed; NULL: none. Whoever gives
+                          a tensor other data must clear it */
     const char *name; /* borrowed from the file's directory; for messages */
 } tensor;
 

@@ -175,6 +175,7 @@ static ft_status convert_rows(uint8_t *dst, const tensor *t, dtype to, float *ro
 static void retype(tensor *t, dtype to, const void *data)
 {
     t->data = data;
+    t->tiles = NULL;
     t->type = to;
     t->row_bytes = dtype_row_bytes(to, (size_t)t->n_col);
     t->mat_bytes = t->row_bytes * (size_t)t->n_row;

@@ -16,6 +16,15 @@
 #include "state/state.h"
 #include "text/text.h"
 
+/* Weights in a second layout, by type (repack.h). */
+enum { REPACK_MAX_TYPE = 16 };
+typedef struct {
+    void *mem[REPACK_MAX_TYPE]; /* owned device memory, [size[i]] */
+    size_t size[REPACK_MAX_TYPE];
+    int n_type;
+    uint64_t n_bytes; /* sum of sizes */
+} repacked;
+
 struct ft_model {
     gguf_file *file, *mtp_file; /* owned; mtp_file NULL: none */
     model *m;                   /* owned */
@@ -24,6 +33,7 @@ struct ft_model {
     draft_weights *dw;          /* owned: the draft head as the drafter reads it; NULL: none */
     draft_vocab *vocab;         /* owned: the tokens that may be drafted; NULL: all */
     char no_vocab_reason[200];
+    repacked repack;
     checkpoints *checkpoints;                        /* owned */
     _Atomic uint64_t fingerprint, draft_fingerprint; /* fingerprint.h; 0: not computed yet */
     char name[128];
@@ -43,7 +53,7 @@ struct ft_batch {
     arena scratch;
     int32_t *tok, *want; /* [n_row], [n_want] */
     layer_seg *seg;      /* [n_session] */
-    float *logits;       /* [n_want][n_vocab] */
+    float *logits;       /* [n_want][n_vocab]; before the call, those of the drafters */
     float *hidden;       /* [n_row][width]: rows of the last call */
 };
 

@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/matrices.h"
+#include "engine/repack.h"
 
 double engine_now(void)
 {
@@ -19,40 +21,18 @@ ft_model_params ft_model_params_default(void)
 }
 
 /* Every matrix must have a kernel: found out now, not at the first step. */
-static ft_status check_matrix(const ft_model *m, const tensor *t, ft_error *err)
+static ft_status check_matrix(void *ctx, tensor *t, ft_error *err)
 {
-    if (!t->data || backend_can_matmul(m->be, t->type))
+    if (backend_can_matmul(ctx, t->type))
         return FT_OK;
     return err_set(err, FT_UNSUPPORTED, "tensor '%s': no matrix product for type %s", t->name,
                    dtype_name(t->type));
 }
 
-static ft_status check_layer(const ft_model *m, const model_layer *l, ft_error *err)
+static ft_status check_kernels(ft_model *m, ft_error *err)
 {
-    const tensor *t[] = {&l->hc_attn.down, &l->hc_attn.up,    &l->hc_attn.inject, &l->hc_ffn.down,
-                         &l->hc_ffn.up,    &l->hc_ffn.inject, &l->attn.q,         &l->attn.k,
-                         &l->attn.v,       &l->attn.out,      &l->attn.idx_q,     &l->attn.idx_k,
-                         &l->gdn.qkv,      &l->gdn.gate,      &l->gdn.alpha,      &l->gdn.beta,
-                         &l->gdn.out,      &l->ffn.gate,      &l->ffn.up,         &l->ffn.down,
-                         &l->ffn.router,   &l->ffn.sh_gate,   &l->ffn.sh_up,      &l->ffn.sh_down};
-    for (size_t i = 0; i < ARRAY_LEN(t); i++)
-        TRY(check_matrix(m, t[i], err));
-    return FT_OK;
-}
-
-static ft_status check_kernels(const ft_model *m, ft_error *err)
-{
-    const model *w = m->m;
-    for (int i = 0; i < w->h.n_layer; i++)
-        TRY(check_layer(m, &w->layer[i], err));
-    TRY(check_layer(m, &w->mtp.block, err)); /* all absent without a draft head */
-    const tensor *t[] = {&w->output,           &w->output_mixer.down, &w->output_mixer.up,
-                         &w->ple.key,          &w->ple.value,         &w->mtp.w_e,
-                         &w->mtp.w_h,          &w->mtp.head,          &w->mtp.head_mixer.down,
-                         &w->mtp.head_mixer.up};
-    for (size_t i = 0; i < ARRAY_LEN(t); i++)
-        TRY(check_matrix(m, t[i], err));
-    return FT_OK;
+    TRY(matrices_of_trunk(m->m, check_matrix, m->be, err));
+    return matrices_of_draft(&m->m->mtp, check_matrix, m->be, err); /* all absent without one */
 }
 
 static ft_status open_tokenizer(ft_model *m, ft_error *err)
@@ -89,7 +69,9 @@ static ft_status open_parts(ft_model *m, const char *path, const ft_model_params
     TRY(open_draft(m, p, err));
     TRY(open_tokenizer(m, err));
     TRY(checkpoints_create(&m->checkpoints, p->checkpoint_mem, err));
-    return p->draft_vocab ? engine_open_draft_vocab(m, p->draft_vocab, err) : FT_OK;
+    if (p->draft_vocab)
+        TRY(engine_open_draft_vocab(m, p->draft_vocab, err));
+    return repack_model(m, p->repack, err);
 }
 
 ft_status ft_model_open(ft_model **out, const char *path, const ft_model_params *p, ft_error *err)
@@ -123,6 +105,7 @@ void ft_model_close(ft_model *m)
     tok_close(m->tok);
     draft_vocab_free(m->vocab);
     draft_weights_free(m->dw);
+    repack_free(m);
     model_free(m->m);
     gguf_close(m->mtp_file);
     gguf_close(m->file);
@@ -149,6 +132,7 @@ void ft_model_get_info(const ft_model *m, ft_model_info *out)
                            .file_bytes = gguf_file_bytes(m->file) +
                                          (m->mtp_file ? gguf_file_bytes(m->mtp_file) : 0),
                            .load_seconds = m->load_seconds,
+                           .repack_bytes = m->repack.n_bytes,
                            .n_draft_vocab = m->vocab ? m->vocab->n : 0,
                            .no_draft_vocab_reason = m->no_vocab_reason};
 }

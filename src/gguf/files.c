@@ -282,6 +282,12 @@ uint64_t gguf_file_bytes(const gguf_file *f)
     return f->n_bytes;
 }
 
+void gguf_give_back(const gguf_file *f, const void *p, size_t n)
+{
+    for (int i = 0; f->map && i < f->n_shard; i++)
+        map_give_back(&f->map[i], p, n);
+}
+
 int gguf_n_shard(const gguf_file *f)
 {
     return f->n_shard;

@@ -79,6 +79,9 @@ int gguf_version(const gguf_file *f);
 uint32_t gguf_alignment(const gguf_file *f);
 uint64_t gguf_file_bytes(const gguf_file *f); /* sum over shards */
 int gguf_n_shard(const gguf_file *f);
+/* Give pages of [p, p + n) back to the system, which reads them again when they are used. Nothing happens for
+ * bytes that are not in the file's map. */
+void gguf_give_back(const gguf_file *f, const void *p, size_t n);
 
 size_t gguf_n_kv(const gguf_file *f);
 const gguf_kv *gguf_kv_at(const gguf_file *f, size_t i);

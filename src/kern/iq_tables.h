@@ -10,12 +10,15 @@
 
 #include "base/compiler.h"
 
-extern const uint16_t kern_iq2_xxs_grid[256];
-extern const uint16_t kern_iq2_xs_grid[512];
-extern const uint16_t kern_iq2_s_grid[1024];
-extern const uint16_t kern_iq1_grid[2048];
-extern const uint16_t kern_iq3_xxs_grid[256];
-extern const uint16_t kern_iq3_s_grid[512];
+/* Entries behind the last, for loads of 32 bits. */
+#define KERN_IQ_SPARE 1
+
+extern const uint16_t kern_iq2_xxs_grid[256 + KERN_IQ_SPARE];
+extern const uint16_t kern_iq2_xs_grid[512 + KERN_IQ_SPARE];
+extern const uint16_t kern_iq2_s_grid[1024 + KERN_IQ_SPARE];
+extern const uint16_t kern_iq1_grid[2048 + KERN_IQ_SPARE];
+extern const uint16_t kern_iq3_xxs_grid[256 + KERN_IQ_SPARE];
+extern const uint16_t kern_iq3_s_grid[512 + KERN_IQ_SPARE];
 
 extern const int8_t kern_iq2_level[4]; /* the last one is never used */
 extern const int8_t kern_iq3_level[8];

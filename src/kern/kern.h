@@ -86,6 +86,23 @@ typedef void kern_matmul_fn(const kern_matmul *a, int row0, int row1);
 /* Threads share a product in pieces of this many rows. */
 #define KERN_ROW_TILE 16
 
+/* ---- Weights in tiles --------------------------------------------------------------------- */
+
+/* The values of some types can be laid out in the order in which this level's registers take them: the
+ * same products, bit for bit, without turning rows into lanes at every call. matmul_tiled takes w made
+ * by kern_tiles_put with w_stride = kern_tiles_row_bytes; its row0 is a multiple of KERN_ROW_TILE. */
+
+typedef struct kern_table kern_table;
+
+/* This level has such products for the type and rows of n_col values. */
+bool kern_tiles_fit(const kern_table *k, int type, int n_col);
+/* Bytes per row; a matrix has them for a multiple of KERN_ROW_TILE rows. */
+size_t kern_tiles_row_bytes(int type, int n_col);
+/* KERN_ROW_TILE rows: dst [KERN_ROW_TILE * row bytes]; src [n_row] rows of the file's blocks, stride
+ * bytes apart; rows n_row .. KERN_ROW_TILE - 1 become 0. The type and n_col fit. */
+void kern_tiles_put(const kern_table *k, int type, void *dst, const void *src, size_t stride,
+                    int n_row, int n_col);
+
 /* ---- Rows --------------------------------------------------------------------------------- */
 
 /* exp as all kernels compute it: for x in [-87, 88] a polynomial with relative error under 2^-22;
@@ -172,7 +189,7 @@ typedef void kern_attn_fn(const kern_attn *a);
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-typedef struct {
+struct kern_table {
     /* Of the strongest level in it: "generic", "avx2", "avx512", "neon", "i8mm". */
     const char *name;
     kern_quant_q8_fn *quant_q8;
@@ -190,7 +207,9 @@ typedef struct {
     kern_softmax_fn *softmax;
     kern_gdn_fn *gdn;
     kern_attn_fn *attn;
-} kern_table;
+    kern_matmul_fn *matmul_tiled[KERN_N_TYPE]; /* NULL: no tiles */
+    int tile_rows;                             /* of a tile; divides KERN_ROW_TILE */
+};
 
 /* Levels of instruction sets. A level implies those below it of its family. */
 #define KERN_CPU_AVX2   (1u << 0) /* AVX2, FMA, F16C */

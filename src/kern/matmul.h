@@ -11,6 +11,8 @@
     X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_0) X(IQ4_NL) X(MXFP4) X(NVFP4)                    \
     X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(TQ1_0) X(TQ2_0) X(IQ4_XS)                            \
     X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
+/* Those with a layout in tiles.c. */
+#define MATMUL_TILED_TYPES(X) X(Q4_0) X(Q5_0) X(Q8_0) X(IQ4_NL) X(Q4_K) X(Q5_K) X(Q6_K)
 // clang-format on
 
 static inline const uint8_t *matmul_w_row(const kern_matmul *a, int r)

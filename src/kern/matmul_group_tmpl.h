@@ -3,6 +3,7 @@
  *
  * Included once by a file that has included matmul_tile_tmpl.h and defines before:
  *   packer_for(type)                the type's packer
+ *   reader_for(type)                the same for weights in tiles (tiles.h)
  *   add_tiles(packer, traits)       functions for 1, 2, 4 .. 2^MAX_LOG2 tokens
  *   store_sums(y, sums, n_row)      the first n_row lanes
  *   MAX_STRIDE                      bytes from row to row that the packers can span
@@ -16,6 +17,7 @@
 #include "base/dtype.h"
 #include "kern/group.h"
 #include "kern/matmul.h"
+#include "kern/tiles.h"
 
 /* Tokens whose sums wait on the stack; a tile is packed once for them. */
 #define CHUNK 128
@@ -28,7 +30,7 @@ typedef struct {
     int type;
     packer packer;
     add_tile_fn *const *add; /* [MAX_LOG2 + 1] */
-    size_t tile_bytes;       /* of 256 columns of a row */
+    size_t tile_bytes;       /* of 256 columns of a row; in tiles: of a tile */
 } product;
 
 /* One packed superblock for all tokens of the chunk. */
@@ -87,6 +89,13 @@ static ALWAYS_INLINE void prefetch_next(const uint8_t *w, size_t stride, size_t 
             __builtin_prefetch(w + i, 0, 2);
 }
 
+/* Ask for bytes that a stream will reach. */
+static ALWAYS_INLINE void prefetch_ahead(const uint8_t *w, size_t n_byte)
+{
+    for (size_t i = 0; i < n_byte; i += 64)
+        __builtin_prefetch(w + i, 0, 2);
+}
+
 /* Rows r .. r + n_row - 1 (at most TILE_ROWS) for a chunk of tokens. A tile always packs
  * TILE_ROWS: fewer are copied to a stage whose other rows are zero, and so are rows too far apart
  * for the packer. */
@@ -121,6 +130,36 @@ static void run_rows(const product *p, int r, int n_row, int t0, int n_tok)
         store_sums(matmul_y_row(a, t0 + i) + r, sums[i], n_row);
 }
 
+/* The same for weights in tiles: whole ones always, and none has to wait for the next one's rows. */
+static void run_tiled_rows(const product *p, int r, int n_row, int t0, int n_tok)
+{
+    const kern_matmul *a = p->a;
+    const uint8_t *w = matmul_w_row(a, r);
+    tile t;
+    _Alignas(64) float sums[CHUNK][TILE_ROWS];
+
+    memset(sums, 0, (size_t)n_tok * sizeof sums[0]);
+    for (int g = 0; g < a->n_col / 32; g += TILE_GROUP, w += p->tile_bytes) {
+        prefetch_ahead(w + 2 * p->tile_bytes, p->tile_bytes);
+        p->packer.pack(&t, w, 0, TILE_GROUP);
+        run_tile(p, sums, &t, g, TILE_GROUP, t0, n_tok);
+    }
+    for (int i = 0; i < n_tok; i++)
+        store_sums(matmul_y_row(a, t0 + i) + r, sums[i], n_row);
+}
+
+static void run_tiled(const kern_matmul *a, int row0, int row1, int type)
+{
+    product p = {.a = a, .type = type, .packer = reader_for(type)};
+    p.add = add_tiles(&p.packer, kern_group_traits_of(type));
+    p.tile_bytes = (size_t)kern_tiles_layout(type)->image * TILE_ROWS;
+    for (int t0 = 0; t0 < a->n_tok; t0 += CHUNK) {
+        const int n_tok = a->n_tok - t0 < CHUNK ? a->n_tok - t0 : CHUNK;
+        for (int r = row0; r < row1; r += TILE_ROWS)
+            run_tiled_rows(&p, r, row1 - r < TILE_ROWS ? row1 - r : TILE_ROWS, t0, n_tok);
+    }
+}
+
 static void run(const kern_matmul *a, int row0, int row1, int type)
 {
     product p = {.a = a, .type = type, .packer = packer_for(type)};
@@ -140,8 +179,18 @@ static void run(const kern_matmul *a, int row0, int row1, int type)
     }
 MATMUL_GROUP_TYPES(SLOT)
 
+#define TILED_SLOT(NAME)                                               \
+    static void tiled_##NAME(const kern_matmul *a, int row0, int row1) \
+    {                                                                  \
+        run_tiled(a, row0, row1, DTYPE_##NAME);                        \
+    }
+MATMUL_TILED_TYPES(TILED_SLOT)
+
 static void set_group_slots(kern_table *k)
 {
-#define SET(NAME) k->matmul[DTYPE_##NAME] = matmul_##NAME;
+#define SET(NAME)       k->matmul[DTYPE_##NAME] = matmul_##NAME;
+#define SET_TILED(NAME) k->matmul_tiled[DTYPE_##NAME] = tiled_##NAME;
     MATMUL_GROUP_TYPES(SET)
+    MATMUL_TILED_TYPES(SET_TILED)
+    k->tile_rows = TILE_ROWS;
 }

@@ -10,14 +10,15 @@
  *   v_table(bytes), v_lookup(table, index)    16 bytes, indexed by each byte
  *   negate(floats)        the sign turned
  *   half_low              the half in the low 16 bits of each lane as float
- *   fifth_bits(qh, k)     bit 4 k + i of each lane at bit 4 of its byte i, the rest 0
+ *   bits_to(v, k, byte)   byte i of each lane is `byte` where its bit 4 k + i is set, else 0
+ *   lane_base()           each byte the number of its lane's first byte, for v_lookup: 0, 4, 8, 12
  *   WIDE_OFFSET           offset of types that need all 8 bits: 128 (unsigned) or 0 (signed)
  *
  * 1. The bytes of the rows are turned so that a lane is a row, and unpacked after that: then the
  *    unpacking needs no shuffles across lanes.
  * 2. A gather never leaves its block: a field at the end of a block is read as the upper half of
  *    the four bytes that end there.
- * The rules of the types stand in block.h.
+ * The rules of the types stand in block.h; what matmul_pack_iq_tmpl.h needs besides, there.
  */
 #include "base/dtype.h"
 #include "kern/block.h"
@@ -88,8 +89,8 @@ static ALWAYS_INLINE void put_nibbles5(tile *t, int g, const uint8_t *p, size_t 
     load16(v, p, stride);
     UNROLL
     for (int k = 0; k < 4; k++) {
-        put(t, g, k, v_or(field(v[k], 0, 15), fifth_bits(qh, k)));
-        put(t, g, k + 4, v_or(field(v[k], 4, 15), fifth_bits(qh, k + 4)));
+        put(t, g, k, v_or(field(v[k], 0, 15), bits_to(qh, k, 16)));
+        put(t, g, k + 4, v_or(field(v[k], 4, 15), bits_to(qh, k + 4, 16)));
     }
 }
 
@@ -111,6 +112,22 @@ static ALWAYS_INLINE void put_lookup(tile *t, int g, const uint8_t *p, size_t st
         put(t, g, k, v_lookup(table, field(v[k], 0, 15)));
         put(t, g, k + 4, v_lookup(table, field(v[k], 4, 15)));
     }
+}
+
+/* A table for spread2: a field of 2 bits may stand at bit 0 or at bit 2 of the index. */
+static ALWAYS_INLINE vec level_table(const int8_t level[4], int offset)
+{
+    const int8_t value[16] = {level[0], level[1], level[2], level[3], level[1], 0, 0, 0,
+                              level[2], 0,        0,        0,        level[3], 0, 0, 0};
+    return lookup_table(value, offset);
+}
+
+/* The four values of 2 bits in byte b of each lane, through a level_table, one in each byte. */
+static ALWAYS_INLINE vec spread2(vec v, int b, vec table)
+{
+    const vec same = v_lookup(v, v_or(lane_base(), v_set8(b)));
+    const vec low = v_and(same, v_set32(0x00000c03));
+    return v_lookup(table, v_or(low, v_and(v_srl(same, 4), v_set32(0x0c030000))));
 }
 
 /* ---- Blocks of 32 and 64 ------------------------------------------------------------------ */
@@ -226,26 +243,17 @@ static void pack_nvfp4(tile *t, const uint8_t *w, size_t stride, int n_group)
     }
 }
 
-/* The four values of 2 bits in byte b of each lane, one in each byte. */
-static ALWAYS_INLINE vec spread2(vec v, int b)
-{
-    vec u = v_srl(v, 8 * b);
-    u = v_and(u, v_set32(255));
-    u = v_or(u, v_sll(u, 12));
-    u = v_and(u, v_set32(0x000f000f));
-    u = v_or(u, v_sll(u, 6));
-    return v_and(u, v_set32(0x03030303));
-}
-
 static void pack_q2_0(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
+    static const int8_t level[4] = {0, 1, 2, 3};
     const rows at = rows_of(stride);
+    const vec table = level_table(level, 0);
     for (int g = 0; g < n_group; g += 2, w += sizeof(kern_q2_0)) {
         vec v[4];
         load16(v, w + 2, stride);
         UNROLL
         for (int j = 0; j < 16; j++)
-            put(t, g + j / 8, j % 8, spread2(v[j / 4], j % 4));
+            put(t, g + j / 8, j % 8, spread2(v[j / 4], j % 4, table));
         const vecf d = half_low(gather(w, at));
         put_scale(t, 0, g, d);
         put_scale(t, 0, g + 1, d);
@@ -323,14 +331,9 @@ static void pack_q3_k(tile *t, const uint8_t *w, size_t stride, int n_group)
     }
 }
 
-/* Scales and minima of Q4_K and Q5_K, whose blocks begin alike. */
-static ALWAYS_INLINE void put_scales_k(tile *t, const uint8_t *w, rows at)
+/* Scales and minima of Q4_K and Q5_K from the first four words of their blocks, which begin alike. */
+static ALWAYS_INLINE void put_scales_k(tile *t, vec dm, vec sc, vec mn, vec both)
 {
-    const uint8_t *scales = w + offsetof(kern_q4_k, scales);
-    const vec dm = gather(w, at);
-    const vec sc = gather(scales, at);
-    const vec mn = gather(scales + 4, at);
-    const vec both = gather(scales + 8, at);
     const vecf d = half_low(dm);
     const vecf dmin = half_high(dm);
     const vec sc_high = v_or(field(both, 0, 15), move_field(sc, 6, 4, 0x30));
@@ -344,9 +347,16 @@ static ALWAYS_INLINE void put_scales_k(tile *t, const uint8_t *w, rows at)
     }
 }
 
+static ALWAYS_INLINE void pack_scales_k(tile *t, const uint8_t *w, rows at)
+{
+    const uint8_t *scales = w + offsetof(kern_q4_k, scales);
+    put_scales_k(t, gather(w, at), gather(scales, at), gather(scales + 4, at),
+                 gather(scales + 8, at));
+}
+
 static void pack_q4_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
-    put_scales_k(t, w, rows_of(stride));
+    pack_scales_k(t, w, rows_of(stride));
     w += offsetof(kern_q4_k, qs);
     for (int g = 0; g < n_group; g += 2, w += 32) {
         vec v[8];
@@ -362,7 +372,7 @@ static void pack_q4_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 static void pack_q5_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
     (void)n_group; /* 8, as in every superblock */
-    put_scales_k(t, w, rows_of(stride));
+    pack_scales_k(t, w, rows_of(stride));
     vec high[8];
     load32(high, w + offsetof(kern_q5_k, qh), stride);
     UNROLL
@@ -379,18 +389,22 @@ static void pack_q5_k(tile *t, const uint8_t *w, size_t stride, int n_group)
     }
 }
 
+/* The four scales in sc, those of groups g and g + 1. */
+static ALWAYS_INLINE void put_scales_q6_k(tile *t, int g, vec sc, vecf d)
+{
+    UNROLL
+    for (int j = 0; j < 4; j++) {
+        const vec s = v_sra(v_sll(sc, 24 - 8 * j), 24);
+        put_scale(t, j % 2, g + j / 2, v_mul(d, v_float(s)));
+    }
+}
+
 static void pack_q6_k(tile *t, const uint8_t *w, size_t stride, int n_group)
 {
     const rows at = rows_of(stride);
     const vecf d = half_high(gather(w + offsetof(kern_q6_k, d) - 2, at));
-    for (int g = 0; g < n_group; g += 2) {
-        const vec sc = gather(w + offsetof(kern_q6_k, scales) + 2 * g, at);
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            const vec s = v_sra(v_sll(sc, 24 - 8 * j), 24);
-            put_scale(t, j % 2, g + j / 2, v_mul(d, v_float(s)));
-        }
-    }
+    for (int g = 0; g < n_group; g += 2)
+        put_scales_q6_k(t, g, gather(w + offsetof(kern_q6_k, scales) + 2 * g, at), d);
     UNROLL
     for (int h = 0; h < 2; h++) {
         vec low[16], high[8];
@@ -434,6 +448,8 @@ static void pack_iq4_xs(tile *t, const uint8_t *w, size_t stride, int n_group)
         put_lookup(t, g, w + 16 * g, stride, table);
 }
 
+#include "kern/matmul_pack_iq_tmpl.h"
+
 /* pack is NULL for a type without one of the above. */
 static packer packer_of(int type)
 {
@@ -450,6 +466,14 @@ static packer packer_of(int type)
         [DTYPE_Q6_K] = {pack_q6_k, 32, 63},
         [DTYPE_IQ4_NL] = {pack_iq4_nl, WIDE_OFFSET, 255},
         [DTYPE_IQ4_XS] = {pack_iq4_xs, WIDE_OFFSET, 255},
+        [DTYPE_IQ2_XXS] = {pack_iq2_xxs, WIDE_OFFSET, 255},
+        [DTYPE_IQ2_XS] = {pack_iq2_xs, WIDE_OFFSET, 255},
+        [DTYPE_IQ2_S] = {pack_iq2_s, WIDE_OFFSET, 255},
+        [DTYPE_IQ3_XXS] = {pack_iq3_xxs, WIDE_OFFSET, 255},
+        [DTYPE_IQ3_S] = {pack_iq3_s, 16, 31},
+        [DTYPE_IQ1_S] = {pack_iq1_s, 9, 31},
+        [DTYPE_IQ1_M] = {pack_iq1_m, 9, 31},
+        [DTYPE_TQ1_0] = {pack_tq1_0, 1, 3},
         [DTYPE_TQ2_0] = {pack_tq2_0, 1, 3},
         [DTYPE_MXFP4] = {pack_mxfp4, 12, 31},
         [DTYPE_NVFP4] = {pack_nvfp4, 12, 31},

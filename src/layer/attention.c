@@ -20,22 +20,26 @@ size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread
            arena_cost((size_t)n_row * sizeof(be_cells *));
 }
 
-void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v)
+static void norm_keys(run *r, const model_attn *w, float *k, int n)
 {
     const model_hparams *h = r->h;
-    size_t n_kv = (size_t)h->n_head_kv * (size_t)h->d_head;
-    be_matmul(r->be, k, n_kv, &w->k, x);
-    be_matmul(r->be, v, n_kv, &w->v, x);
-    be_norm_rope(r->be, k, w->k_norm, x->n_row, h->n_head_kv, (size_t)h->d_head, h->d_head, h->eps,
-                 r->cos, r->sin, h->n_rot);
+    be_norm_rope(r->be, k, w->k_norm, n, h->n_head_kv, (size_t)h->d_head, h->d_head, h->eps, r->cos,
+                 r->sin, h->n_rot);
 }
 
-void attn_read(run *r, const model_attn *w, be_act *x, const be_attn_row *rows, float *y)
+void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v)
+{
+    size_t n_kv = (size_t)r->h->n_head_kv * (size_t)r->h->d_head;
+    be_product p[] = {{k, n_kv, &w->k}, {v, n_kv, &w->v}};
+    be_matmul_many(r->be, p, ARRAY_LEN(p), x);
+    norm_keys(r, w, k, x->n_row);
+}
+
+void attn_read(run *r, const model_attn *w, float *qg, const be_attn_row *rows, int n, float *y)
 {
     const model_hparams *h = r->h;
-    int n = x->n_row, n_q = h->n_head * h->d_head;
-    float *qg = run_take(r, n, 2 * n_q), *o = run_take(r, n, n_q);
-    be_matmul(r->be, qg, 2 * (size_t)n_q, &w->q, x);
+    int n_q = h->n_head * h->d_head;
+    float *o = run_take(r, n, n_q);
     be_norm_rope(r->be, qg, w->q_norm, n, h->n_head, 2 * (size_t)h->d_head, h->d_head, h->eps,
                  r->cos, r->sin, h->n_rot);
     be_attention(r->be, o, qg, rows, n, h->n_head, h->n_head_kv, h->d_head);
@@ -44,11 +48,9 @@ void attn_read(run *r, const model_attn *w, be_act *x, const be_attn_row *rows, 
 }
 
 /* Append the rows' keys and values to their sequences. */
-static void store_kv(run *r, const model_attn *w, be_act *x)
+static void store_kv(run *r, const float *k, const float *v)
 {
     int n_kv = r->h->n_head_kv * r->h->d_head;
-    float *k = run_take(r, r->n_row, n_kv), *v = run_take(r, r->n_row, n_kv);
-    attn_kv_rows(r, w, x, k, v);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row) {
         const layer_seg *g = &r->b->seg[i];
         const be_kv *kv = &g->s->layer[r->i_layer].kv;
@@ -83,11 +85,9 @@ void layer_pool_index(backend *be, const model *m, seq *s, int first)
 }
 
 /* Append the rows' raw indexer keys and pool the blocks that they complete. */
-static void store_index(run *r, const model_attn *w, be_act *x)
+static void store_index(run *r, const model_attn *w, const float *raw)
 {
     const model_hparams *h = r->h;
-    float *raw = run_take(r, r->n_row, h->d_idx);
-    be_matmul(r->be, raw, (size_t)h->d_idx, &w->idx_k, x);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row) {
         const layer_seg *g = &r->b->seg[i];
         const seq_layer *l = &g->s->layer[r->i_layer];
@@ -102,10 +102,11 @@ static void store_index(run *r, const model_attn *w, be_act *x)
 static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *rows)
 {
     const model_hparams *h = r->h;
-    store_index(r, w, x);
     int n = r->n_row, n_q = h->n_idx_head * h->d_idx;
-    float *q = run_take(r, n, n_q);
-    be_matmul(r->be, q, (size_t)n_q, &w->idx_q, x);
+    float *raw = run_take(r, n, h->d_idx), *q = run_take(r, n, n_q);
+    be_product p[] = {{raw, (size_t)h->d_idx, &w->idx_k}, {q, (size_t)n_q, &w->idx_q}};
+    be_matmul_many(r->be, p, ARRAY_LEN(p), x);
+    store_index(r, w, raw);
     be_norm_rope(r->be, q, w->idx_q_norm, n, h->n_idx_head, (size_t)h->d_idx, h->d_idx, h->eps,
                  r->cos, r->sin, h->n_rot);
     int last = 0;
@@ -145,10 +146,15 @@ static void select_cells(run *r, const model_attn *w, be_act *x, be_attn_row *ro
 void attn_forward(run *r, const model_attn *w, const float *x, float *y)
 {
     const model_hparams *h = r->h;
-    int n = r->n_row;
+    int n = r->n_row, n_kv = h->n_head_kv * h->d_head, n_q = h->n_head * h->d_head;
     size_t mark = arena_mark(r->a);
     be_act act = run_act(r, x, n, h->n_embd);
-    store_kv(r, w, &act);
+    float *qg = run_take(r, n, 2 * n_q), *k = run_take(r, n, n_kv), *v = run_take(r, n, n_kv);
+    be_product p[] = {
+        {qg, 2 * (size_t)n_q, &w->q}, {k, (size_t)n_kv, &w->k}, {v, (size_t)n_kv, &w->v}};
+    be_matmul_many(r->be, p, ARRAY_LEN(p), &act);
+    norm_keys(r, w, k, n);
+    store_kv(r, k, v);
     be_attn_row *rows = arena_take(r->a, (size_t)n * sizeof *rows);
     for (int i = 0, row = 0; i < r->b->n_seg; row += r->b->seg[i++].n_row)
         for (int t = row; t < row + r->b->seg[i].n_row; t++)
@@ -156,6 +162,6 @@ void attn_forward(run *r, const model_attn *w, const float *x, float *y)
                 (be_attn_row){.kv = &r->b->seg[i].s->layer[r->i_layer].kv, .n_cell = r->pos[t] + 1};
     if (w->ratio && !r->b->dense)
         select_cells(r, w, &act, rows);
-    attn_read(r, w, &act, rows, y);
+    attn_read(r, w, qg, rows, n, y);
     arena_reset(r->a, mark);
 }

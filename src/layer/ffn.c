@@ -13,9 +13,9 @@ size_t ffn_scratch(const model_hparams *h, int n_row)
         return n + swiglu_scratch(n_row, h->n_ff);
     int n_pair = n_row * h->n_expert_used;
     return n + 2 * take_cost(n_row, h->n_expert) + 4 * take_cost(n_pair, 1) +
-           take_cost(h->n_expert + 1, 1) + swiglu_scratch(n_pair, h->n_ff_exp) +
-           take_cost(n_pair, h->n_embd) + swiglu_scratch(n_row, h->n_ff_shexp) +
-           take_cost(n_row, h->n_embd);
+           take_cost(h->n_expert + 1, 1) + take_cost(h->n_expert, 1) +
+           swiglu_scratch(n_pair, h->n_ff_exp) + take_cost(n_pair, h->n_embd) +
+           swiglu_scratch(n_row, h->n_ff_shexp) + take_cost(n_row, h->n_embd);
 }
 
 /* y = down (silu(gate x) * (up x)) */
@@ -24,9 +24,7 @@ static void swiglu(run *r, const tensor *gate, const tensor *up, const tensor *d
 {
     int n = x->n_row, n_ff = gate->n_row;
     float *g = run_take(r, n, n_ff), *u = run_take(r, n, n_ff);
-    be_matmul(r->be, g, (size_t)n_ff, gate, x);
-    be_matmul(r->be, u, (size_t)n_ff, up, x);
-    be_silu_mul(r->be, g, g, u, n, n_ff);
+    be_swiglu(r->be, g, u, gate, up, x);
     be_act act = run_act(r, g, n, n_ff);
     be_matmul(r->be, y, (size_t)down->n_row, down, &act);
 }
@@ -51,7 +49,8 @@ static be_experts route(run *r, const model_ffn *w, be_act *x)
                     .weight = weight,
                     .first = run_take_int(r, h->n_expert + 1, 1),
                     .pair = run_take_int(r, n_pair, 1),
-                    .row = run_take_int(r, n_pair, 1)};
+                    .row = run_take_int(r, n_pair, 1),
+                    .used = run_take_int(r, h->n_expert, 1)};
     be_experts_sort(r->be, &e);
     return e;
 }
@@ -71,9 +70,7 @@ void ffn_forward(run *r, const model_ffn *w, const float *x, float *y)
     int n_pair = n * h->n_expert_used, n_ff = h->n_ff_exp;
     float *g = run_take(r, n_pair, n_ff), *u = run_take(r, n_pair, n_ff);
     float *each = run_take(r, n_pair, h->n_embd);
-    be_matmul_experts(r->be, g, &w->gate, &act, &e);
-    be_matmul_experts(r->be, u, &w->up, &act, &e);
-    be_silu_mul(r->be, g, g, u, n_pair, n_ff);
+    be_swiglu_experts(r->be, g, u, &w->gate, &w->up, &act, &e);
     be_act inner = run_act(r, g, n_pair, n_ff);
     be_matmul_pairs(r->be, each, &w->down, &inner, &e);
     be_experts_sum(r->be, y, each, h->n_embd, &e);

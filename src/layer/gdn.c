@@ -54,10 +54,11 @@ void gdn_forward(run *r, const model_gdn *w, const float *x, float *y)
     float *raw = run_take(r, n, c), *qkv = run_take(r, n, c);
     float *z = run_take(r, n, n_v), *o = run_take(r, n, n_v);
     float *decay = run_take(r, n, h->n_val_head), *beta = run_take(r, n, h->n_val_head);
-    be_matmul(r->be, raw, (size_t)c, &w->qkv, &act);
-    be_matmul(r->be, z, (size_t)n_v, &w->gate, &act);
-    be_matmul(r->be, decay, (size_t)h->n_val_head, &w->alpha, &act);
-    be_matmul(r->be, beta, (size_t)h->n_val_head, &w->beta, &act);
+    be_product in[] = {{raw, (size_t)c, &w->qkv},
+                       {z, (size_t)n_v, &w->gate},
+                       {decay, (size_t)h->n_val_head, &w->alpha},
+                       {beta, (size_t)h->n_val_head, &w->beta}};
+    be_matmul_many(r->be, in, ARRAY_LEN(in), &act);
     convolve(r, w, raw, qkv);
     be_gdn_norm_qk(r->be, qkv, n, (size_t)c, h->n_key_head, h->d_state);
     be_gdn_gates(r->be, decay, beta, w->a, w->dt, n, h->n_val_head);

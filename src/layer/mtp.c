@@ -114,7 +114,10 @@ static void full_rows(run *r, const model_mtp *w, const layer_draft_batch *b, co
 
     size_t mark = arena_mark(r->a);
     be_act act = run_act(r, in, n, h->n_embd);
-    attn_read(r, &w->block.attn, &act, b->read, y);
+    int n_qg = 2 * h->n_head * h->d_head;
+    float *qg = run_take(r, n, n_qg);
+    be_matmul(r->be, qg, (size_t)n_qg, &w->block.attn.q, &act);
+    attn_read(r, &w->block.attn, qg, b->read, n, y);
     arena_reset(r->a, mark);
     run_stage(r, "attn", y, n, h->n_embd);
     add_back(r, R, inject, y, n);

@@ -34,10 +34,11 @@ void run_stage_int(const run *r, const char *what, const int32_t *rows, int n_ro
 /* Full attention of layer i_layer, cells appended to every segment's state. */
 void attn_forward(run *r, const model_attn *w, const float *x, float *y);
 /* Its pieces, which the draft head uses as well: keys (normed, rotated) and values of x's rows,
- * [n][n_head_kv * d_head]; and queries, attention over the given cells, output. r->cos and r->sin are
- * those of x's rows. */
+ * [n][n_head_kv * d_head]; and attention over the given cells of n rows of queries and gates
+ * qg [n][n_head][2][d_head] (as projected; overwritten), with the output projection. r->cos and r->sin
+ * are those of the rows. */
 void attn_kv_rows(run *r, const model_attn *w, be_act *x, float *k, float *v);
-void attn_read(run *r, const model_attn *w, be_act *x, const be_attn_row *rows, float *y);
+void attn_read(run *r, const model_attn *w, float *qg, const be_attn_row *rows, int n, float *y);
 /* n_block: most blocks of QSA that may compete for a row, 0 without it. */
 size_t attn_scratch(const model_hparams *h, int n_row, int n_block, int n_thread);
 

@@ -49,4 +49,9 @@ static inline size_t cpu_work(int a, int b)
     return (size_t)a * (size_t)b;
 }
 
+static inline int cpu_min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 #endif

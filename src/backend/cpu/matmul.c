@@ -1,10 +1,11 @@
 /* matmul.c - matrix products shared out over threads, plain and by expert.
  *
- * Threads share the weight's rows in tiles of KERN_ROW_TILE; every output is computed whole by one
- * thread, so their number changes nothing. */
+ * Threads share the weights' rows in tiles of KERN_ROW_TILE; every output is computed whole by one
+ * thread, so their number changes nothing. Matrices that read the same rows share one region: a
+ * team's start and end, and its wait for the last thread, are paid once. */
 #include <assert.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/share.h"
 
 /* The rows in the form that this weight type multiplies with. */
 static const void *act_rows(backend *be, be_act *x, dtype type, size_t *stride)
@@ -26,35 +27,116 @@ static const void *act_rows(backend *be, be_act *x, dtype type, size_t *stride)
     return x->q8;
 }
 
-void be_matmul(backend *be, float *y, size_t y_stride, const tensor *w, be_act *x)
+/* ---- Several matrices, one region --------------------------------------------------------------- */
+
+/* Products whose tiles follow each other: those of product i begin at first[i]. */
+typedef struct {
+    kern_matmul a[BE_MAX_PRODUCT];
+    kern_matmul_fn *f[BE_MAX_PRODUCT];
+    int n_row[BE_MAX_PRODUCT];
+    int first[BE_MAX_PRODUCT + 1];
+    int n;
+} products;
+
+static int tiles_of(const tensor *w)
 {
-    assert(w->n_col == x->n_col && backend_can_matmul(be, w->type));
-    if (x->n_row == 0)
-        return;
-    kern_matmul a = {.w = w->data,
-                     .w_stride = w->row_bytes,
-                     .n_col = w->n_col,
-                     .y = y,
-                     .y_stride = y_stride,
-                     .n_tok = x->n_row};
-    a.x = act_rows(be, x, w->type, &a.x_stride);
-    kern_matmul_fn *f = be->k.matmul[w->type];
-    int n_tile = (w->n_row + KERN_ROW_TILE - 1) / KERN_ROW_TILE;
-    size_t work = cpu_work(w->n_row, w->n_col) * (size_t)x->n_row;
-    int team = cpu_team(be, work);
-    if (team == 1) {
-        f(&a, 0, w->n_row);
-        return;
+    return (w->n_row + KERN_ROW_TILE - 1) / KERN_ROW_TILE;
+}
+
+/* Matrix i of w for a product, in tiles where it has them. */
+static kern_matmul_fn *matrix_of(const backend *be, kern_matmul *a, const tensor *w, int i)
+{
+    a->n_col = w->n_col;
+    if (!w->tiles) {
+        a->w = (const uint8_t *)w->data + (size_t)i * w->mat_bytes;
+        a->w_stride = w->row_bytes;
+        return be->k.matmul[w->type];
     }
-    /* A few pieces per thread: enough to even out, long enough to stream. */
-    int n_piece = team * 4 < n_tile ? team * 4 : n_tile;
-    CPU_FOR(be, work, schedule(dynamic, 1))
-    for (int i = 0; i < n_piece; i++) {
-        int64_t t0 = (int64_t)n_tile * i / n_piece, t1 = (int64_t)n_tile * (i + 1) / n_piece;
-        int r0 = (int)t0 * KERN_ROW_TILE, r1 = (int)t1 * KERN_ROW_TILE;
-        f(&a, r0, r1 < w->n_row ? r1 : w->n_row);
+    a->w_stride = kern_tiles_row_bytes((int)w->type, w->n_col);
+    a->w =
+        (const uint8_t *)w->tiles + (size_t)i * (size_t)tiles_of(w) * KERN_ROW_TILE * a->w_stride;
+    return be->k.matmul_tiled[w->type];
+}
+
+static void add_product(backend *be, products *p, const be_product *one, be_act *x)
+{
+    const tensor *w = one->w;
+    assert(w->n_col == x->n_col && backend_can_matmul(be, w->type) && p->n < BE_MAX_PRODUCT);
+    kern_matmul *a = &p->a[p->n];
+    *a = (kern_matmul){.y = one->y, .y_stride = one->y_stride, .n_tok = x->n_row};
+    a->x = act_rows(be, x, w->type, &a->x_stride);
+    p->f[p->n] = matrix_of(be, a, w, 0);
+    p->n_row[p->n] = w->n_row;
+    p->first[p->n + 1] = p->first[p->n] + tiles_of(w);
+    p->n++;
+}
+
+/* Tiles t0 .. t1 - 1 of all products' tiles. */
+static void run_tiles(const void *ctx, int t0, int t1)
+{
+    const products *p = ctx;
+    for (int i = 0; i < p->n; i++) {
+        int from = t0 > p->first[i] ? t0 : p->first[i], to = cpu_min(t1, p->first[i + 1]);
+        if (from < to)
+            p->f[i](&p->a[i], (from - p->first[i]) * KERN_ROW_TILE,
+                    cpu_min((to - p->first[i]) * KERN_ROW_TILE, p->n_row[i]));
     }
 }
+
+void be_matmul_many(backend *be, const be_product *product, int n, be_act *x)
+{
+    if (x->n_row == 0)
+        return;
+    products p = {.n = 0};
+    size_t work = 0;
+    for (int i = 0; i < n; i++) {
+        add_product(be, &p, &product[i], x);
+        work += cpu_work(product[i].w->n_row, x->n_col) * (size_t)x->n_row;
+    }
+    cpu_share(be, work, p.first[n], run_tiles, &p);
+}
+
+void be_matmul(backend *be, float *y, size_t y_stride, const tensor *w, be_act *x)
+{
+    be_product p = {.y = y, .y_stride = y_stride, .w = w};
+    be_matmul_many(be, &p, 1, x);
+}
+
+/* ---- Gate and up -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const backend *be;
+    products p; /* gate, up */
+} gated;
+
+/* Tiles t0 .. t1 - 1 of both matrices, then silu on what they gave, which is in the cache. */
+static void run_gated(const void *ctx, int t0, int t1)
+{
+    const gated *s = ctx;
+    const kern_matmul *gate = &s->p.a[0], *up = &s->p.a[1];
+    int r0 = t0 * KERN_ROW_TILE, r1 = cpu_min(t1 * KERN_ROW_TILE, s->p.n_row[0]);
+    s->p.f[0](gate, r0, r1);
+    s->p.f[1](up, r0, r1);
+    for (int t = 0; t < gate->n_tok; t++) {
+        float *y = gate->y + (size_t)t * gate->y_stride + r0;
+        s->be->k.silu_mul(y, y, up->y + (size_t)t * up->y_stride + r0, r1 - r0);
+    }
+}
+
+void be_swiglu(backend *be, float *y, float *u, const tensor *gate, const tensor *up, be_act *x)
+{
+    if (x->n_row == 0)
+        return;
+    assert(gate->n_row == up->n_row);
+    size_t stride = (size_t)gate->n_row;
+    gated s = {.be = be};
+    add_product(be, &s.p, &(be_product){.y = y, .y_stride = stride, .w = gate}, x);
+    add_product(be, &s.p, &(be_product){.y = u, .y_stride = stride, .w = up}, x);
+    size_t work = 2 * cpu_work(gate->n_row, x->n_col) * (size_t)x->n_row;
+    cpu_share(be, work, tiles_of(gate), run_gated, &s);
+}
+
+/* ---- Experts ------------------------------------------------------------------------------------ */
 
 void be_experts_sort(backend *be, be_experts *e)
 {
@@ -71,51 +153,99 @@ void be_experts_sort(backend *be, be_experts *e)
     for (int i = e->n_expert; i > 0; i--) /* first[i] has moved to the start of i + 1 */
         e->first[i] = e->first[i - 1];
     e->first[0] = 0;
+    e->n_distinct = 0;
+    for (int i = 0; i < e->n_expert; i++)
+        if (e->first[i + 1] > e->first[i])
+            e->used[e->n_distinct++] = i;
     for (int i = 0; i < n_pair; i++)
         e->row[i] = e->pair[i] / e->n_used;
 }
 
-/* One product per expert over the pairs that use it; the pieces are (expert, part of its rows). */
-static void by_expert(backend *be, float *y, const tensor *w, be_act *x, const be_experts *e,
-                      const int32_t *x_row)
+/* One product per expert over the pairs that use it. Tiles: those of the first expert that is used, of
+ * the second, ... */
+typedef struct {
+    const backend *be;
+    const be_experts *e;
+    const tensor *w;
+    kern_matmul a; /* without weights and rows */
+    const int32_t *x_row;
+    int n_tile; /* of an expert */
+} expert_job;
+
+static void run_expert(const expert_job *j, int used, int t0, int t1)
 {
-    assert(w->n_col == x->n_col && backend_can_matmul(be, w->type));
-    size_t x_stride;
-    const void *xs = act_rows(be, x, w->type, &x_stride);
-    kern_matmul_fn *f = be->k.matmul[w->type];
-    enum { PIECE = 8 * KERN_ROW_TILE };
-    int n_part = (w->n_row + PIECE - 1) / PIECE;
-    size_t work = cpu_work(w->n_row, w->n_col) * (size_t)e->n_row * (size_t)e->n_used;
-    CPU_FOR(be, work, schedule(dynamic, 1) collapse(2))
-    for (int i = 0; i < e->n_expert; i++) {
-        for (int part = 0; part < n_part; part++) {
-            int n = e->first[i + 1] - e->first[i];
-            if (n == 0)
-                continue;
-            kern_matmul a = {.w = (const uint8_t *)w->data + (size_t)i * w->mat_bytes,
-                             .w_stride = w->row_bytes,
-                             .n_col = w->n_col,
-                             .x = xs,
-                             .x_stride = x_stride,
-                             .y = y,
-                             .y_stride = (size_t)w->n_row,
-                             .n_tok = n,
-                             .x_row = x_row + e->first[i],
-                             .y_row = e->pair + e->first[i]};
-            int r0 = part * PIECE, r1 = r0 + PIECE;
-            f(&a, r0, r1 < w->n_row ? r1 : w->n_row);
-        }
+    const be_experts *e = j->e;
+    int i = e->used[used];
+    kern_matmul a = j->a;
+    kern_matmul_fn *f = matrix_of(j->be, &a, j->w, i);
+    a.n_tok = e->first[i + 1] - e->first[i];
+    a.x_row = j->x_row + e->first[i];
+    a.y_row = e->pair + e->first[i];
+    f(&a, t0 * KERN_ROW_TILE, cpu_min(t1 * KERN_ROW_TILE, j->w->n_row));
+}
+
+static void run_experts(const void *ctx, int t0, int t1)
+{
+    const expert_job *j = ctx;
+    for (int used = t0 / j->n_tile; t0 < t1; used++) {
+        int base = used * j->n_tile, end = cpu_min(t1, base + j->n_tile);
+        run_expert(j, used, t0 - base, end - base);
+        t0 = end;
     }
 }
 
-void be_matmul_experts(backend *be, float *y, const tensor *w, be_act *x, const be_experts *e)
+static expert_job expert_job_of(backend *be, float *y, const tensor *w, be_act *x,
+                                const be_experts *e, const int32_t *x_row)
 {
-    by_expert(be, y, w, x, e, e->row);
+    assert(w->n_col == x->n_col && backend_can_matmul(be, w->type));
+    expert_job j = {.be = be, .e = e, .w = w, .x_row = x_row, .n_tile = tiles_of(w)};
+    j.a = (kern_matmul){.y = y, .y_stride = (size_t)w->n_row};
+    j.a.x = act_rows(be, x, w->type, &j.a.x_stride);
+    return j;
+}
+
+static size_t expert_work(const tensor *w, const be_experts *e)
+{
+    return cpu_work(w->n_row, w->n_col) * (size_t)e->n_row * (size_t)e->n_used;
 }
 
 void be_matmul_pairs(backend *be, float *y, const tensor *w, be_act *x, const be_experts *e)
 {
-    by_expert(be, y, w, x, e, e->pair);
+    expert_job j = expert_job_of(be, y, w, x, e, e->pair);
+    cpu_share(be, expert_work(w, e), e->n_distinct * j.n_tile, run_experts, &j);
+}
+
+/* Tiles of gate and up of the same experts, and silu on what they gave. */
+typedef struct {
+    expert_job gate, up;
+} expert_gated;
+
+static void run_expert_gated(const void *ctx, int t0, int t1)
+{
+    const expert_gated *s = ctx;
+    const be_experts *e = s->gate.e;
+    run_experts(&s->gate, t0, t1);
+    run_experts(&s->up, t0, t1);
+    for (int used = t0 / s->gate.n_tile; t0 < t1; used++) {
+        int base = used * s->gate.n_tile, end = cpu_min(t1, base + s->gate.n_tile);
+        int n_row = s->gate.w->n_row, r0 = (t0 - base) * KERN_ROW_TILE;
+        int r1 = cpu_min((end - base) * KERN_ROW_TILE, n_row), i = e->used[used];
+        for (int p = e->first[i]; p < e->first[i + 1]; p++) {
+            size_t at = (size_t)e->pair[p] * (size_t)n_row + (size_t)r0;
+            float *y = s->gate.a.y + at;
+            s->gate.be->k.silu_mul(y, y, s->up.a.y + at, r1 - r0);
+        }
+        t0 = end;
+    }
+}
+
+void be_swiglu_experts(backend *be, float *y, float *u, const tensor *gate, const tensor *up,
+                       be_act *x, const be_experts *e)
+{
+    assert(gate->n_row == up->n_row);
+    expert_gated s = {.gate = expert_job_of(be, y, gate, x, e, e->row),
+                      .up = expert_job_of(be, u, up, x, e, e->row)};
+    cpu_share(be, 2 * expert_work(gate, e), e->n_distinct * s.gate.n_tile, run_expert_gated, &s);
 }
 
 void be_experts_sum(backend *be, float *y, const float *x, int n_col, const be_experts *e)

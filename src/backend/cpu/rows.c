@@ -60,15 +60,6 @@ void be_rmsnorm(backend *be, float *y, const float *x, const float *w, int n_row
                       w + (size_t)(i % n_group) * (size_t)n_col, n_col, eps);
 }
 
-void be_silu_mul(backend *be, float *y, const float *g, const float *x, int n_row, int n_col)
-{
-    CPU_FOR(be, 10 * cpu_work(n_row, n_col))
-    for (int t = 0; t < n_row; t++) {
-        size_t at = (size_t)t * (size_t)n_col;
-        be->k.silu_mul(y + at, g + at, x + at, n_col);
-    }
-}
-
 void be_silu(backend *be, float *y, const float *x, float scale, int n_row, int n_col)
 {
     CPU_FOR(be, 10 * cpu_work(n_row, n_col))

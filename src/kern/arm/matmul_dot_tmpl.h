@@ -125,4 +125,5 @@ static void store_sums(float *y, const float *sums, int n_row)
 
 #define MAX_STRIDE       SIZE_MAX
 #define packer_for(type) kern_packer_neon(type)
+#define reader_for(type) kern_reader_neon(type)
 #include "kern/matmul_group_tmpl.h"

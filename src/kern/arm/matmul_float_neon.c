@@ -5,7 +5,7 @@
 #include "kern/slots.h"
 
 #define FLOAT_ROWS 2
-#define FLOAT_TOK  2
+#define FLOAT_TOK  3
 
 /* Bytes of n weights. */
 static ALWAYS_INLINE size_t w_bytes(int n, int type)
@@ -50,17 +50,17 @@ static ALWAYS_INLINE float32x4_t add_end(float32x4_t acc, const uint8_t *w, cons
     return add_part(acc, w + w_bytes(k, type), x + 4 * (size_t)k, n - k, type);
 }
 
-TEMPLATE void add_block(float (*y)[FLOAT_TOK], const uint8_t *const *w, const uint8_t *const *x,
-                        int n, int type, int n_tok)
+TEMPLATE void add_block(float (*sums)[FLOAT_TOK][16], const uint8_t *const *w,
+                        const uint8_t *const *x, int n, int type, int n_tok)
 {
     float32x4_t acc[FLOAT_ROWS][FLOAT_TOK][4];
     UNROLL
     for (int i = 0; i < FLOAT_ROWS; i++) {
         UNROLL
-        for (int j = 0; j < FLOAT_TOK; j++) {
+        for (int j = 0; j < FLOAT_TOK && j < n_tok; j++) {
             UNROLL
             for (int l = 0; l < 4; l++)
-                acc[i][j][l] = vdupq_n_f32(0.0f);
+                acc[i][j][l] = vld1q_f32(sums[i][j] + 4 * l);
         }
     }
     int k = 0;
@@ -82,10 +82,29 @@ TEMPLATE void add_block(float (*y)[FLOAT_TOK], const uint8_t *const *w, const ui
         for (int j = 0; j < FLOAT_TOK && j < n_tok; j++) {
             UNROLL
             for (int l = 0; l < 4; l++)
-                acc[i][j][l] = add_end(acc[i][j][l], w[i], x[j], k + 4 * l, n, type);
-            y[i][j] = lane_tree16(acc[i][j]);
+                vst1q_f32(sums[i][j] + 4 * l,
+                          add_end(acc[i][j][l], w[i], x[j], k + 4 * l, n, type));
         }
     }
+}
+
+TEMPLATE void widen(float *dst, const uint8_t *w, int n, int type)
+{
+    int k = 0;
+    for (; k + 4 <= n; k += 4)
+        vst1q_f32(dst + k, load_w(w, k, type));
+    if (k == n)
+        return;
+    uint8_t copy[16] = {0};
+    memcpy(copy, w + w_bytes(k, type), w_bytes(n - k, type));
+    store_neon(dst + k, n - k, load_w(copy, 0, type));
+}
+
+static ALWAYS_INLINE float lane_sum(const float *p)
+{
+    const float32x4_t lanes[4] = {vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8),
+                                  vld1q_f32(p + 12)};
+    return lane_tree16(lanes);
 }
 
 #include "kern/matmul_float_tmpl.h"

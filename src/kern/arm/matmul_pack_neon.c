@@ -10,6 +10,8 @@ typedef float32x4_t vecf;
 #define WIDE_OFFSET 0
 
 /* Shifts are operators: the intrinsics with a constant refuse 0, which the template has. */
+#define v_load(p)          vreinterpretq_u32_u8(vld1q_u8(p))
+#define v_halves(p)        vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
 #define v_store(p, v)      vst1q_u8((uint8_t *)(p), vreinterpretq_u8_u32(v))
 #define v_store_ps(p, v)   vst1q_f32(p, v)
 #define v_set8(i)          vreinterpretq_u32_u8(vdupq_n_u8((uint8_t)(i)))
@@ -95,19 +97,47 @@ static ALWAYS_INLINE float32x4_t negate(float32x4_t v)
     return vnegq_f32(v);
 }
 
-static ALWAYS_INLINE uint32x4_t fifth_bits(uint32x4_t qh, int k)
+static ALWAYS_INLINE uint32x4_t lane_base(void)
 {
-    const uint32x4_t lane = {0, 0x04040404, 0x08080808, 0x0c0c0c0c};
-    const uint32x4_t at = vaddq_u32(lane, vdupq_n_u32((uint32_t)k / 2 * 0x01010101));
+    const uint32x4_t base = {0, 0x04040404, 0x08080808, 0x0c0c0c0c};
+    return base;
+}
+
+/* All bits of the bytes whose bit 4 k + i of their lane is set, i their place in it. */
+static ALWAYS_INLINE uint8x16_t bit_mask(uint32x4_t v, int k)
+{
+    const uint32x4_t at = vorrq_u32(lane_base(), vdupq_n_u32((uint32_t)k / 2 * 0x01010101));
     const uint32x4_t bit = vdupq_n_u32(k % 2 ? 0x80402010 : 0x08040201);
-    const uint8x16_t bytes = vreinterpretq_u8_u32(lookup(qh, at));
-    const uint8x16_t set = vtstq_u8(bytes, vreinterpretq_u8_u32(bit));
-    return vreinterpretq_u32_u8(vandq_u8(set, vdupq_n_u8(16)));
+    return vtstq_u8(vreinterpretq_u8_u32(lookup(v, at)), vreinterpretq_u8_u32(bit));
+}
+
+static ALWAYS_INLINE uint32x4_t bits_to(uint32x4_t v, int k, int byte)
+{
+    return vreinterpretq_u32_u8(vandq_u8(bit_mask(v, k), vdupq_n_u8((uint8_t)byte)));
+}
+
+static ALWAYS_INLINE uint32x4_t negate_where(uint32x4_t v, uint32x4_t bits, int k)
+{
+    const uint8x16_t mask = bit_mask(bits, k);
+    return vreinterpretq_u32_u8(vsubq_u8(veorq_u8(vreinterpretq_u8_u32(v), mask), mask));
+}
+
+static ALWAYS_INLINE uint32x4_t grid16(const uint16_t *table, uint32x4_t index)
+{
+    const uint32x4_t v = {table[vgetq_lane_u32(index, 0)], table[vgetq_lane_u32(index, 1)],
+                          table[vgetq_lane_u32(index, 2)], table[vgetq_lane_u32(index, 3)]};
+    return v;
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_neon(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_neon(int type)
+{
+    return reader_of(type);
 }

@@ -7,7 +7,7 @@
 #include "kern/x86/math_avx2.h"
 
 #define FLOAT_ROWS 2
-#define FLOAT_TOK  2
+#define FLOAT_TOK  3
 
 /* 8 weights from the k-th on. */
 static ALWAYS_INLINE __m256 load_w(const uint8_t *row, int k, int type)
@@ -47,15 +47,17 @@ static ALWAYS_INLINE __m256 add_end(__m256 acc, const uint8_t *w, const uint8_t 
     return add_part(acc, w + skip * (type == DTYPE_F32 ? 4 : 2), x + skip * 4, n - k, type);
 }
 
-TEMPLATE void add_block(float (*y)[FLOAT_TOK], const uint8_t *const *w, const uint8_t *const *x,
-                        int n, int type, int n_tok)
+TEMPLATE void add_block(float (*sums)[FLOAT_TOK][16], const uint8_t *const *w,
+                        const uint8_t *const *x, int n, int type, int n_tok)
 {
     __m256 lo[FLOAT_ROWS][FLOAT_TOK], hi[FLOAT_ROWS][FLOAT_TOK]; /* lanes 0-7, 8-15 */
     UNROLL
     for (int i = 0; i < FLOAT_ROWS; i++) {
         UNROLL
-        for (int j = 0; j < FLOAT_TOK; j++)
-            lo[i][j] = hi[i][j] = _mm256_setzero_ps();
+        for (int j = 0; j < FLOAT_TOK && j < n_tok; j++) {
+            lo[i][j] = _mm256_load_ps(sums[i][j]);
+            hi[i][j] = _mm256_load_ps(sums[i][j] + 8);
+        }
     }
     int k = 0;
     for (; k + 16 <= n; k += 16) {
@@ -74,11 +76,28 @@ TEMPLATE void add_block(float (*y)[FLOAT_TOK], const uint8_t *const *w, const ui
     for (int i = 0; i < FLOAT_ROWS; i++) {
         UNROLL
         for (int j = 0; j < FLOAT_TOK && j < n_tok; j++) {
-            const __m256 p = add_end(lo[i][j], w[i], x[j], k, n, type);
-            const __m256 q = add_end(hi[i][j], w[i], x[j], k + 8, n, type);
-            y[i][j] = lane_tree8(_mm256_add_ps(p, q));
+            _mm256_store_ps(sums[i][j], add_end(lo[i][j], w[i], x[j], k, n, type));
+            _mm256_store_ps(sums[i][j] + 8, add_end(hi[i][j], w[i], x[j], k + 8, n, type));
         }
     }
+}
+
+TEMPLATE void widen(float *dst, const uint8_t *w, int n, int type)
+{
+    int k = 0;
+    for (; k + 8 <= n; k += 8)
+        _mm256_storeu_ps(dst + k, load_w(w, k, type));
+    if (k == n)
+        return;
+    const size_t value_bytes = type == DTYPE_F32 ? 4 : 2;
+    uint8_t copy[32] = {0};
+    memcpy(copy, w + value_bytes * (size_t)k, value_bytes * (size_t)(n - k));
+    store_avx2(dst + k, n - k, load_w(copy, 0, type));
+}
+
+static ALWAYS_INLINE float lane_sum(const float *p)
+{
+    return lane_tree8(_mm256_add_ps(_mm256_load_ps(p), _mm256_load_ps(p + 8)));
 }
 
 #include "kern/matmul_float_tmpl.h"

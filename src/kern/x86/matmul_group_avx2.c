@@ -176,6 +176,7 @@ static void store_sums(float *y, const float *sums, int n_row)
 
 #define MAX_STRIDE       SIZE_MAX
 #define packer_for(type) kern_packer_avx2(type)
+#define reader_for(type) kern_reader_avx2(type)
 #include "kern/matmul_group_tmpl.h"
 
 void kern_init_matmul_avx2(kern_table *k)

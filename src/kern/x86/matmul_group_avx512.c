@@ -154,6 +154,7 @@ static void store_sums(float *y, const float *sums, int n_row)
 
 #define MAX_STRIDE       (INT32_MAX / TILE_ROWS) /* offsets of a gather have 32 bits */
 #define packer_for(type) kern_packer_avx512(type)
+#define reader_for(type) kern_reader_avx512(type)
 #include "kern/matmul_group_tmpl.h"
 
 void kern_init_matmul_avx512(kern_table *k)

@@ -9,6 +9,8 @@ typedef __m256 vecf;
 
 #define WIDE_OFFSET 0
 
+#define v_load(p)          _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define v_halves(p)        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define v_store(p, v)      _mm256_store_si256((__m256i *)(void *)(p), v)
 #define v_store_ps(p, v)   _mm256_store_ps(p, v)
 #define v_set8(i)          _mm256_set1_epi8((char)(i))
@@ -85,20 +87,50 @@ static ALWAYS_INLINE __m256 negate(__m256 v)
     return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f));
 }
 
-static ALWAYS_INLINE __m256i fifth_bits(__m256i qh, int k)
+static ALWAYS_INLINE __m256i lane_base(void)
+{
+    return _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808,
+                             0x0c0c0c0c);
+}
+
+/* All bits of the bytes whose bit 4 k + i of their lane is set, i their place in it. */
+static ALWAYS_INLINE __m256i bit_mask(__m256i v, int k)
 {
     const __m256i same = _mm256_set1_epi32(k / 2 * 0x01010101);
-    const __m256i lane = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
-                                           0x08080808, 0x0c0c0c0c);
     const __m256i bit = _mm256_set1_epi32(k % 2 ? (int)0x80402010 : 0x08040201);
-    const __m256i bytes = _mm256_shuffle_epi8(qh, _mm256_add_epi8(same, lane));
-    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
-    return _mm256_and_si256(set, _mm256_set1_epi8(16));
+    const __m256i bytes = _mm256_shuffle_epi8(v, _mm256_or_si256(lane_base(), same));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+}
+
+static ALWAYS_INLINE __m256i bits_to(__m256i v, int k, int byte)
+{
+    return _mm256_and_si256(bit_mask(v, k), _mm256_set1_epi8((char)byte));
+}
+
+static ALWAYS_INLINE __m256i negate_where(__m256i v, __m256i bits, int k)
+{
+    const __m256i mask = bit_mask(bits, k);
+    return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
+}
+
+/* Eight loads, as in gather. */
+static ALWAYS_INLINE __m256i grid16(const uint16_t *table, __m256i index)
+{
+    _Alignas(32) uint32_t i[8];
+    _mm256_store_si256((__m256i *)(void *)i, index);
+    return _mm256_setr_epi32(table[i[0]], table[i[1]], table[i[2]], table[i[3]], table[i[4]],
+                             table[i[5]], table[i[6]], table[i[7]]);
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_avx2(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_avx2(int type)
+{
+    return reader_of(type);
 }

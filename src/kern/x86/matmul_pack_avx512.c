@@ -8,6 +8,8 @@ typedef __m512 vecf;
 
 #define WIDE_OFFSET 128
 
+#define v_load(p)          _mm512_loadu_si512(p)
+#define v_halves(p)        _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define v_store(p, v)      _mm512_store_si512(p, v)
 #define v_store_ps(p, v)   _mm512_store_ps(p, v)
 #define v_set8(i)          _mm512_set1_epi8((char)(i))
@@ -76,20 +78,45 @@ static ALWAYS_INLINE __m512 negate(__m512 v)
     return _mm512_xor_ps(v, _mm512_set1_ps(-0.0f));
 }
 
-/* Bit 4 k + i of each lane to bit 4 of its byte i. */
-static ALWAYS_INLINE __m512i fifth_bits(__m512i qh, int k)
+static ALWAYS_INLINE __m512i lane_base(void)
+{
+    return _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+}
+
+/* Bytes whose bit 4 k + i of their lane is set, i their place in it. */
+static ALWAYS_INLINE __mmask64 bit_mask(__m512i v, int k)
 {
     const __m512i same = _mm512_set1_epi32(k / 2 * 0x01010101);
-    const __m512i lane = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-    const __m512i bytes = _mm512_shuffle_epi8(qh, _mm512_add_epi8(same, lane));
-    const __mmask64 set =
-        _mm512_test_epi8_mask(bytes, _mm512_set1_epi32(k % 2 ? (int)0x80402010 : 0x08040201));
-    return _mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
+    const __m512i bytes = _mm512_shuffle_epi8(v, _mm512_or_si512(lane_base(), same));
+    const __m512i bit = _mm512_set1_epi32(k % 2 ? (int)0x80402010 : 0x08040201);
+    return _mm512_test_epi8_mask(bytes, bit);
+}
+
+static ALWAYS_INLINE __m512i bits_to(__m512i v, int k, int byte)
+{
+    return _mm512_maskz_mov_epi8(bit_mask(v, k), _mm512_set1_epi8((char)byte));
+}
+
+static ALWAYS_INLINE __m512i negate_where(__m512i v, __m512i bits, int k)
+{
+    return _mm512_mask_sub_epi8(v, bit_mask(bits, k), _mm512_setzero_si512(), v);
+}
+
+/* Reads 32 bits for each 16: the spare entry is for that. */
+static ALWAYS_INLINE __m512i grid16(const uint16_t *table, __m512i index)
+{
+    return _mm512_i32gather_epi32(index, table, 2);
 }
 
 #include "kern/matmul_pack_tmpl.h"
+#include "kern/matmul_tiles_tmpl.h"
 
 packer kern_packer_avx512(int type)
 {
     return packer_of(type);
+}
+
+packer kern_reader_avx512(int type)
+{
+    return reader_of(type);
 }

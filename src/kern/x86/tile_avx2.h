@@ -7,5 +7,7 @@
 
 /* type has the integer form. */
 packer kern_packer_avx2(int type);
+/* The same for tiles in memory; type has a layout (tiles.h). */
+packer kern_reader_avx2(int type);
 
 #endif

@@ -7,5 +7,7 @@
 
 /* type has the integer form. 15 * stride must be below 2^31. */
 packer kern_packer_avx512(int type);
+/* The same for tiles in memory; type has a layout (tiles.h). */
+packer kern_reader_avx512(int type);
 
 #endif
