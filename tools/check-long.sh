@@ -1,8 +1,8 @@
 #!/bin/bash
 # check-long.sh - what takes longer than `make check`: the suite under the address and
 # undefined-behaviour sanitizers with leak detection, builds by clang and without OpenMP that allow no
-# warning, threads under ThreadSanitizer, the build for aarch64 on an emulator, the fuzzers, and
-# tests/long/*.sh. Ends with the line
+# warning, threads under ThreadSanitizer, the build for aarch64 on an emulator, the fuzzers,
+# tests/long/*.sh, servers behind a load balancer and the server's page in a browser. Ends with the line
 # 'N passed, N failed', where a build and a fuzz target count as one test each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,8 +46,7 @@ thread_tests() {
 }
 
 long_tests() {
-    local tests=(tests/long/*.sh)
-    [ -f "${tests[0]}" ] || return 0
+    local tests=(tests/long/*.sh tests/server/*.sh tests/client/page.sh)
     TEST_TIMEOUT=1800 tools/run-tests.sh -t "$totals" build/werror "${tests[@]}"
 }
 

@@ -1,5 +1,6 @@
 /* test_server_page.c - what the page at / needs of the server: itself with its policy, and streams that
  * tell of every token and of the figures so far. The page itself is driven in tests/client/. */
+#include "server/job.h"
 #include "support/serverrig.h"
 
 static rig_server rig;
@@ -67,7 +68,7 @@ static void test_stream_with_details_tells_figures_as_it_goes(void **state)
     raw_reply r;
     raw_request(rig.port, "POST", "/v1/completions",
                 "Content-Type: application/json\r\nAuthorization: Bearer k3y\r\n",
-                "{\"prompt\": \"the\", \"max_tokens\": 60, \"seed\": 2, \"ignore_eos\": true, "
+                "{\"prompt\": \"the\", \"max_tokens\": 400, \"seed\": 2, \"ignore_eos\": true, "
                 "\"draft_max\": 3, \"draft_fixed\": true, \"stream\": true, "
                 "\"token_details\": true}",
                 &r);
@@ -84,11 +85,12 @@ static void test_stream_with_details_tells_figures_as_it_goes(void **state)
         }
         assert_int_equal(last[2], n);
         assert_int_equal(rig_int(j, "timings.seed"), 2);
-        assert_string_equal(rig_string(j, "timings.draft.off_reason"), "");
+        if (last[1] > 0)
+            assert_string_equal(rig_string(j, "timings.draft.off_reason"), "");
         json_decref(j);
     }
-    assert_int_equal(n, 60);
-    assert_true(n_event > 5);
+    assert_int_equal(n, 400);
+    assert_true(n_event > 400 / JOB_BOX); /* all that one event can hold */
     raw_reply_free(&r);
 }
 
