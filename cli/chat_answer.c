@@ -239,19 +239,19 @@ static void count(chat *c, const chat_reply *r)
     c->decode_seconds += r->stats.decode_seconds;
 }
 
-static void say_why_not(chat *c, answering *a, ft_status st)
+static void say_why_not(chat *c, const answering *a, ft_status st)
 {
     chat_show_break(c);
-    if (st == FT_CANCELLED)
-        err_set(&a->err, st, "stopped");
     chat_show_error(c, a->err.code != FT_OK ? a->err.msg : ft_status_text(st));
-    if (st == FT_CANCELLED)
+    if (st == FT_CANCELLED) {
         chat_note(c,
-                  "[stopped while reading: %d tokens are known now; the conversation is as before]",
+                  "[stopped while reading: what was read, %d tokens, is known; the conversation is "
+                  "as before]",
                   ft_session_n_past(c->s));
-    else
+        c->failed = true;
+    } else {
         chat_fail_status(c, st, &a->err);
-    c->failed = true;
+    }
 }
 
 bool chat_answer(chat *c, conversation *before)

@@ -267,7 +267,7 @@ static void do_tool(chat *c, const char *arg)
     } else if (add_text(c, "tool", arg, strlen(arg), &err) != FT_OK) {
         chat_fail_status(c, err.code, &err);
     } else {
-        chat_note(c, "[%d more calls wait for their answers]", n - 1);
+        chat_note(c, "[calls that still wait for an answer: %d]", n - 1);
     }
 }
 

@@ -146,11 +146,14 @@ static line_status read_block(line_reader *r, buf *out, size_t at)
     memmove(out->data + at, out->data + at + 3, out->len - at - 3);
     out->len -= 3;
     while (!close_block(out, at)) {
-        if (out->len > at)
+        size_t n = out->len;
+        if (n > at)
             buf_putc(out, '\n');
         line_status st = read_one(r, "... ", out);
-        if (st == LINE_END)
+        if (st == LINE_END) {
+            out->len = n;
             return LINE_OK;
+        }
         if (st != LINE_OK)
             return st;
         if (out->failed)

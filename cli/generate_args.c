@@ -2,6 +2,7 @@
 #include "generate_args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,11 @@ int generate_args_bias(const char *command, generate_args *g)
             id > INT32_MAX) {
             fprintf(stderr,
                     "foretoken %s: --logit-bias: '%s' is not of the form ID=X, with a token id\n",
+                    command, text);
+            return EXIT_USAGE;
+        }
+        if (!(x >= -1000 && x <= 1000) && x != -INFINITY) {
+            fprintf(stderr, "foretoken %s: --logit-bias: '%s': want -1000 to 1000, or -inf\n",
                     command, text);
             return EXIT_USAGE;
         }
