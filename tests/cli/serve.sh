@@ -14,6 +14,7 @@ trap 'stop_server; rm -rf "$tmp"' EXIT
 # start OPTION...: a server on a free port; its address in url, its messages in $tmp/log.
 start() {
     stop_server
+    : >"$tmp/log" # the address of the last one must not be found
     "$FORETOKEN" serve -m $sample --port 0 "$@" >"$tmp/out" 2>"$tmp/log" &
     server=$!
     for _ in $(seq 200); do
