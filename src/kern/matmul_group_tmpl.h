@@ -123,7 +123,7 @@ static void run_tiled_rows(const product *p, int r, int n_row, int t0, int n_tok
 
 static void run_tiled(const kern_matmul *a, int row0, int row1, int type)
 {
-    product p = {.a = a, .type = type, .packer = reader_for(type)};
+    product p = {.a = a, .packer = reader_for(type)};
     p.add = add_tiles(&p.packer, kern_group_traits_of(type));
     p.tile_bytes = (size_t)kern_tiles_layout(type)->image * TILE_ROWS;
     for (int t0 = 0; t0 < a->n_tok; t0 += CHUNK) {
