@@ -11,6 +11,7 @@ mkdir -p build
 totals=$(mktemp build/totals.XXXXXX)
 trap 'rm -f "$totals"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL # builds of their own, whatever called this
+export CLIENT_OFFLINE=fail
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
 n_failed=0
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh FILE... - the tests of clients in these files, by node's own runner. Packages come from the npm
-# registry, pinned by package-lock.json, into build/client.
+# registry, pinned by package-lock.json, into build/client; where the registry cannot be reached the tests
+# are skipped, or fail with CLIENT_OFFLINE=fail, as in tools/check-long.sh.
 set -euo pipefail
 
 packages=build/client
@@ -15,7 +16,11 @@ fi
 if ! cmp -s "$lock" $packages/installed.json; then
     mkdir -p $packages
     cp "$lock" tests/client/package.json $packages/
-    (cd $packages && npm ci --ignore-scripts --no-audit --no-fund) || exit 1
+    if ! (cd $packages && npm ci --ignore-scripts --no-audit --no-fund); then
+        [ "${CLIENT_OFFLINE:-skip}" != fail ] || exit 1
+        echo "[  SKIPPED ] 1 test: no packages from the npm registry"
+        exit 0
+    fi
     cp "$lock" $packages/installed.json
 fi
 
