@@ -92,8 +92,8 @@ static ft_status place_marks(const chat *c, const ft_chat_prompt *p, int **mark,
     int n = conversation_n(t), first = conversation_n_system(t) + t->n_dropped, k = 0;
     int *end = mem_calloc((size_t)n + 1, sizeof *end),
         *out = mem_calloc((size_t)n + 1, sizeof *out);
-    ft_status st =
-        end && out ? conversation_ends(t, p, end, err) : err_set(err, FT_NOMEM, "chat: marks");
+    ft_status st = end && out ? conversation_ends(t, p, end, err)
+                              : err_set(err, FT_NOMEM, "no memory for the marks");
     if (st != FT_OK) {
         mem_free(end);
         mem_free(out);
@@ -135,7 +135,7 @@ static bool on_event(void *ctx, const ft_chat_event *e)
         ok = !b->failed;
     }
     if (!ok)
-        a->st = err_set(&a->err, FT_NOMEM, "chat: the answer");
+        a->st = err_set(&a->err, FT_NOMEM, "no memory for the answer");
     if (ok && !a->c->o->json)
         chat_show_piece(a->c, e);
     return ok;
@@ -162,10 +162,12 @@ static bool on_prompt(void *ctx, const char *what, uint64_t done, uint64_t total
 /* Turns that the engine dropped while it made the answer are dropped from the messages. */
 static ft_status follow_drop(answering *a, const ft_chat_prompt *p)
 {
-    int n;
-    if (a->r.stats.n_dropped == 0)
-        return FT_OK;
-    return conversation_drop(&a->c->talk, p, a->r.stats.n_dropped, &n, &a->err);
+    int n = 0, want = a->r.stats.n_dropped;
+    if (want > 0)
+        TRY(conversation_drop(&a->c->talk, p, want, &n, &a->err));
+    if (n != want)
+        return err_set(&a->err, FT_MISMATCH, "%d tokens dropped, want %d: whole turns", want, n);
+    return FT_OK;
 }
 
 static ft_status generate(answering *a, const ft_chat_prompt *p)
@@ -210,7 +212,7 @@ static ft_status make_answer(answering *a)
     chat *c = a->c;
     char *tools = c->talk.tools ? json_dumps(c->talk.tools, JSON_COMPACT) : NULL;
     if (c->talk.tools && !tools)
-        return err_set(&a->err, FT_NOMEM, "chat: tools");
+        return err_set(&a->err, FT_NOMEM, "no memory for the tools");
     ft_status st = ft_chat_parser_create(&a->parser, thinks(c), tools, on_event, a, &a->err);
     free(tools);
     TRY(st);
@@ -261,7 +263,8 @@ bool chat_answer(chat *c, conversation *before)
     buf_init(&a.r.content, (size_t)1 << 30);
     c->shown = SHOWN_NOTHING;
     int n_dropped = c->talk.n_dropped;
-    ft_status st = a.r.calls ? make_answer(&a) : err_set(&a.err, FT_NOMEM, "chat: the answer");
+    ft_status st =
+        a.r.calls ? make_answer(&a) : err_set(&a.err, FT_NOMEM, "no memory for the answer");
     if (st == FT_OK) {
         a.r.n_message_dropped = c->talk.n_dropped - n_dropped;
         count(c, &a.r);

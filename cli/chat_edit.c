@@ -98,12 +98,12 @@ ft_status editor_create(line_editor **out, int interrupt_fd, const char *path, f
     use_utf8();
     line_editor *e = calloc(1, sizeof *e);
     if (!e)
-        return err_set(err, FT_NOMEM, "chat: line editor");
+        return err_set(err, FT_NOMEM, "no memory for the line editor");
     *e = (line_editor){.history = path, .interrupt_fd = interrupt_fd};
     e->el = el_init("foretoken", stdin, stderr, stderr);
     e->lines = history_init();
-    ft_status st =
-        e->el && e->lines ? load_history(e, err) : err_set(err, FT_NOMEM, "chat: line editor");
+    ft_status st = e->el && e->lines ? load_history(e, err)
+                                     : err_set(err, FT_NOMEM, "no memory for the line editor");
     if (st != FT_OK) {
         e->history = NULL; /* which is not to be written over */
         (void)!editor_free(e, NULL);

@@ -12,7 +12,7 @@
 
 static ft_status no_memory(ft_error *err)
 {
-    return err_set(err, FT_NOMEM, "chat: no memory for the conversation");
+    return err_set(err, FT_NOMEM, "no memory for the conversation");
 }
 
 ft_status conversation_init(conversation *c, ft_error *err)
@@ -185,8 +185,7 @@ ft_status conversation_ends(const conversation *c, const ft_chat_prompt *p, int 
         if (i == first || !conversation_is(c, i, "tool") || !conversation_is(c, i - 1, "tool"))
             k++;
         if (k >= p->n_mark)
-            return err_set(err, FT_MISMATCH, "chat: %d marks, want one for message %d", p->n_mark,
-                           i);
+            return err_set(err, FT_MISMATCH, "%d marks, want one for message %d", p->n_mark, i);
         end[i] = p->mark[k];
     }
     return FT_OK;

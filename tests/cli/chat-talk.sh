@@ -282,13 +282,21 @@ talk whole -m $m -c 200 -n 60 --ignore-eos --thinking off --json --context drop 
 talk rest -m $m -c 200 -n 60 --ignore-eos --thinking off --json --context drop --session "$tmp/d.json" <<<Hi
 [ "$(answer rest 1)" = "$(answer whole 7)" ] || fail "a dropped context in a file"
 [ "$(answer whole 8)" = "$(answer whole 7)" ] || fail "/regen with a dropped context"
-# One answer that is longer than the context: turns go while it is made.
-talk longest -m $m -c 200 -n 180 --ignore-eos --thinking off --json --context drop <<<$'Hi\nHi'
-[ "$(answer longest 2 decode_tokens)" = 180 ] || fail "an answer beyond the context"
+# Turns go while an answer is made too; the messages follow, so that the next turn knows its text.
+talk longest -m $m -c 200 -n 100 --ignore-eos --thinking off --json --context drop <<<$'Hi\nHi\n/regen 0\nHi'
+[ "$(answer longest 2 decode_tokens)" = 100 ] || fail "an answer beyond the context"
 [ "$(answer longest 2 messages_dropped)" = 2 ] || fail "messages dropped within an answer"
+[ "$(answer longest 3)" = "$(answer longest 2)" ] || fail "/regen of an answer with dropped turns"
+# Going back, what had not been dropped then is there again.
+short=$(for i in {1..14}; do printf '%s, the day %d?\n/regen 0\n' "${long:0:$((i * 5))}" $i; done)
+talk back -m $m -c 200 -n 12 --ignore-eos --thinking off --json --context drop <<<"$short"
+grep -q '"messages_dropped":[1-9]' "$tmp/back" || fail "nothing dropped"
+for i in {1..14}; do
+    [ "$(answer back $((2 * i)))" = "$(answer back $((2 * i - 1)))" ] || fail "/regen of answer $i"
+done
 # A single message that never fits is given back.
 { for i in {1..30}; do printf '%s ' "$long"; done && printf '\nHi\n'; } |
-    talk_bad single -m $m -c 200 -n 5 --thinking off --json --context drop
+    talk_bad single -m $m -c 200 -n 5 --thinking off --json
 [ "$(answer single 2 finish)" = length ] || fail "a message that does not fit stays: $(cat "$tmp/single")"
 
 # ---- Ctrl-C (B052, B059, B070, B072) ----

@@ -92,7 +92,13 @@ waits "[stopped while reading: "
 keys '\003'
 waits "[Ctrl-C again, or Ctrl-D, ends]"
 keys '\003'
+for _ in {1..200}; do [ -d /proc/$pid ] && sleep 0.05; done
+[ -d /proc/$pid ] && fail "Ctrl-C twice does not end it"
 ends
+
+# A file that is no history is not written over.
 printf 'not a history\n' >"$tmp/lines"
-[ "$(tail -n 1 "$tmp/lines")" = "not a history" ] || fail "history"
+TERM=vt100 script -qefc "$FORETOKEN chat -m $m --history $tmp/lines" "$tmp/screen" </dev/null >/dev/null &&
+    fail "a file that is no history is taken"
+[ "$(cat "$tmp/lines")" = "not a history" ] || fail "a file that is no history is written over"
 finish
