@@ -11,7 +11,7 @@
 #include "engine/matrices.h"
 
 enum {
-    PASSES = 3,                  /* the best of each form is compared */
+    PAIRS = 5,
     MIN_TYPE_BYTES = 16 << 20,   /* a type with less decides nothing about a step's time */
     MIN_SAMPLE_BYTES = 64 << 20, /* both forms together: more than most caches hold */
 };
@@ -115,14 +115,16 @@ static double one_pass(const job *j, int n_sample, bool tiled)
     return engine_now() - t0;
 }
 
+/* The passes of a pair follow each other, and every pair must agree: a burst of other work on the machine
+ * slows down one or two. */
 static bool pays(const job *j, int n_sample)
 {
-    double best[2] = {1e9, 1e9};
-    for (int pass = 0; pass < 2 * PASSES; pass++) {
-        double s = one_pass(j, n_sample, pass % 2);
-        best[pass % 2] = s < best[pass % 2] ? s : best[pass % 2];
+    for (int i = 0; i < PAIRS; i++) {
+        double file = one_pass(j, n_sample, false), tiles = one_pass(j, n_sample, true);
+        if (tiles * MIN_GAIN > file)
+            return false;
     }
-    return best[1] * MIN_GAIN <= best[0];
+    return true;
 }
 
 /* ---- The copy --------------------------------------------------------------------------------- */
