@@ -109,6 +109,24 @@ static void test_shift_keeps_the_drafter_cells_that_are_true(void **state)
     ft_model_close(m);
 }
 
+/* B049. Catches pooled indexer keys of blocks that are there no more: made again from the raw ones, they are the
+ * same. */
+static void test_shift_makes_pooled_keys_again(void **state)
+{
+    (void)state;
+    int32_t tok[N];
+    rig_prompt(tok, N);
+    ft_model *m = rig_model(MODEL_QWEN4EXP);
+    ft_session *s = session(m, false);
+    OK(ft_session_eval(s, tok, N, NULL, &rig_err));
+    OK(ft_session_shift(s, 101, 50, &rig_err));
+    uint64_t then = seq_digest(s->state);
+    layer_pool_index(m->be, m->m, s->state, 0);
+    assert_true(seq_digest(s->state) == then);
+    ft_session_free(s);
+    ft_model_close(m);
+}
+
 /* B068. Catches wishes that reach memory unchecked, and a shift of nothing that changes something. */
 static void test_shift_out_of_range_is_refused(void **state)
 {
@@ -232,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shift_then_drafts_give_the_text_without_drafts),
         cmocka_unit_test(test_shift_keeps_the_drafter_cells_that_are_true),
+        cmocka_unit_test(test_shift_makes_pooled_keys_again),
         cmocka_unit_test(test_shift_out_of_range_is_refused),
         cmocka_unit_test(test_shift_of_all_tokens_is_a_reset),
         cmocka_unit_test(test_shift_without_memory_changes_nothing),
