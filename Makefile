@@ -22,6 +22,10 @@ WARN := -Wall -Wextra -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith -Wcast-q
   -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum -Wconversion -Wno-sign-conversion
 FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -fvisibility=hidden -fPIC \
   -ffp-contract=off -fno-math-errno -Iinclude -Isrc $(WARN) $(if $(filter 1,$(WERROR)),-Werror)
+# Line editing in `foretoken chat`, where the library is there.
+ifndef LIBEDIT
+  LIBEDIT := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1 || echo 0)
+endif
 LIBS  := $(LDFLAGS) -lpcre2-8 -lutf8proc -ljansson -lxxhash -lm -pthread
 
 ifneq ($(SAN),)
@@ -81,6 +85,7 @@ HELPER_LIB := $(if $(HELPERS),$(B)/tests/libsupport.a)
 
 EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard examples/*.c)))
 CXX_TEST := $(B)/tests/cxx/public
+LONG     := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/long/*.c)))
 
 .DEFAULT_GOAL := all
 .PHONY: all lib cli examples tests
@@ -88,7 +93,7 @@ all: lib cli
 lib: $(B)/libforetoken.a $(B)/libforetoken.so
 cli: $(B)/foretoken
 examples: $(EXAMPLES)
-tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST)
+tests: $(TESTS) $(REPLAYS) $(EXAMPLES) $(CXX_TEST) $(LONG)
 
 # The instruction set of a kernel file is in its name; nothing else is built with more than the
 # baseline of the processor family.
@@ -98,11 +103,12 @@ $(B)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod+fp16
 $(B)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+fp16+i8mm
 
 $(B)/obj/tests/%.o: ISA := -Itests
+$(B)/obj/cli/chat_edit.o: ISA := -DFT_LIBEDIT=$(LIBEDIT)
 
 # A change of flags rebuilds everything.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS)' > $@
+	@echo '$(CC) $(FLAGS) $(LIBEDIT)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LIBEDIT)' > $@
 FORCE:
 
 $(B)/obj/%.o: %.c $(B)/flags
@@ -124,7 +130,8 @@ $(B)/libforetoken.so: $(LIB_OBJ)
 # The command uses the public header, and base for buffers and files.
 $(B)/foretoken: $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a
 	$(if $(Q),@echo '  LD    $@')
-	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a $(LIBS)
+	$(Q)$(CC) $(LDSAN) $(LDOMP) -o $@ $(CLI_OBJ) $(call obj_of,base) $(B)/libforetoken.a \
+	  $(if $(filter 1,$(LIBEDIT)),-ledit) $(LIBS)
 
 # Programs of others: the public header and the archive are all that they see.
 $(B)/examples/%: examples/%.c $(B)/libforetoken.a include/foretoken/foretoken.h
@@ -166,6 +173,12 @@ $(B)/tests/fuzz/replay_$(1): tests/fuzz/fuzz_$(1).c tests/fuzz/replay_main.c $$(
 endef
 $(foreach f,$(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC)),$(eval $(call FUZZ_RULE,$(f))))
 
+# Programs that tests/long/*.sh run.
+$(B)/tests/long/%: tests/long/%.c $(HELPER_LIB) $(LIB_OBJ) $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  TEST  $<')
+	$(Q)$(CC) $(FLAGS) -Itests -MMD -MP -MF $@.d -o $@ $< $(HELPER_LIB) $(LIB_OBJ) $(LDSAN) $(LDOMP) $(LIBS)
+
 # Development tests that need files the repository does not hold (tests/dev/README.md).
 .PHONY: trained
 trained: $(B)/tests/dev/trained
@@ -190,5 +203,5 @@ help:
 	@echo 'make fuzz         every fuzz target for FUZZ_SECONDS (60) seconds'
 	@echo 'make deps         installs the Debian packages of tools/packages.txt'
 	@echo 'make clean        removes build/'
-	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, WERROR=1, V=1, CONFIG=name,'
+	@echo 'Variables: CC=clang, SAN=address,undefined, DEBUG=1, OPENMP=0, LIBEDIT=0, WERROR=1, V=1, CONFIG=name,'
 	@echo '           CROSS=aarch64-linux-gnu- with CFLAGS, LDFLAGS for its libraries'

@@ -21,46 +21,60 @@ static void put_range(const arg_spec *a)
 }
 
 /* The largest unit in which it is a whole number. */
-static void put_bytes(uint64_t n)
+static void put_bytes(FILE *f, uint64_t n)
 {
     const char *unit = "\0KMG";
     while (n >= 1024 && n % 1024 == 0 && *unit != 'G') {
         n /= 1024;
         unit++;
     }
-    printf(" (default %llu%.1s", (unsigned long long)n, unit);
+    fprintf(f, "%llu%.1s", (unsigned long long)n, unit);
 }
 
-static void put_default(const arg_spec *a)
+static void put_value(FILE *f, const arg_spec *a)
 {
     switch (a->kind) {
     case ARG_FLAG:
-    case ARG_LIST:
+        fputs(*(bool *)a->out ? "on" : "off", f);
         return;
+    case ARG_LIST: {
+        const arg_list *l = a->out;
+        for (int i = 0; i < l->n; i++)
+            fprintf(f, "%s%s", i ? "  " : "", l->item[i]);
+        return;
+    }
     case ARG_STR:
     case ARG_CHOICE: {
         const char *s = *(const char **)a->out;
-        if (s)
-            printf(" (default %s)", s);
+        fputs(s ? s : "", f);
         return;
     }
     case ARG_INT:
     case ARG_INT_ALL:
         if (a->kind == ARG_INT_ALL && *(int *)a->out == INT32_MAX)
-            printf(" (default all");
+            fputs("all", f);
         else
-            printf(" (default %d", *(int *)a->out);
-        break;
+            fprintf(f, "%d", *(int *)a->out);
+        return;
     case ARG_SIZE:
-        printf(" (default %llu", (unsigned long long)*(uint64_t *)a->out);
-        break;
+        fprintf(f, "%llu", (unsigned long long)*(uint64_t *)a->out);
+        return;
     case ARG_BYTES:
-        put_bytes(*(uint64_t *)a->out);
-        break;
+        put_bytes(f, *(uint64_t *)a->out);
+        return;
     case ARG_FLOAT:
-        printf(" (default %g", (double)*(float *)a->out);
-        break;
+        fprintf(f, "%g", (double)*(float *)a->out);
+        return;
     }
+}
+
+static void put_default(const arg_spec *a)
+{
+    bool is_text = a->kind == ARG_STR || a->kind == ARG_CHOICE;
+    if (a->kind == ARG_FLAG || a->kind == ARG_LIST || (is_text && !*(const char **)a->out))
+        return;
+    printf(" (default ");
+    put_value(stdout, a);
     put_range(a);
     printf(")");
 }
@@ -94,6 +108,8 @@ static int wrong(const arg_command *c, const arg_spec *a, const char *value)
         fprintf(stderr, "a whole number from 0 to 18446744073709551615\n");
     else if (a->kind == ARG_BYTES)
         fprintf(stderr, "a number of bytes, like 1000, 64K, 512M or 2G\n");
+    else if (a->kind == ARG_FLAG)
+        fprintf(stderr, "on or off\n");
     else if (a->kind == ARG_LIST)
         fprintf(stderr, "taken: at most %d of them\n", ARG_LIST_MAX);
     else
@@ -248,4 +264,43 @@ int args_parse(const arg_command *c, int argc, char **argv)
     if (n_positional < c->min_positional)
         return usage_error(c, "an argument is missing; usage: ", c->usage);
     return -1;
+}
+
+/* ---- While a command runs ------------------------------------------------------------------------- */
+
+static bool set_flag(bool *out, const char *value)
+{
+    bool on = strcmp(value, "on") == 0;
+    if (on || strcmp(value, "off") == 0)
+        *out = on;
+    return on || strcmp(value, "off") == 0;
+}
+
+int args_set(const arg_command *c, const char *name, const char *value)
+{
+    for (int i = 0; i < c->n_spec; i++) {
+        const arg_spec *a = &c->spec[i];
+        if (strcmp(a->name, name) != 0 && strcmp(a->name + strlen("--"), name) != 0)
+            continue;
+        if (a->kind == ARG_LIST)
+            ((arg_list *)a->out)->n = 0;
+        bool done = a->kind == ARG_FLAG              ? set_flag(a->out, value)
+                    : a->kind == ARG_LIST && !*value ? true
+                                                     : store(a, value);
+        return done ? -1 : wrong(c, a, value);
+    }
+    fprintf(stderr, "foretoken %s: no option '%s'; there are", c->command, name);
+    for (int i = 0; i < c->n_spec; i++)
+        fprintf(stderr, " %s", c->spec[i].name + strlen("--"));
+    fprintf(stderr, "\n");
+    return EXIT_USAGE;
+}
+
+void args_print(const arg_command *c, FILE *f)
+{
+    for (int i = 0; i < c->n_spec; i++) {
+        fprintf(f, "  %-18s ", c->spec[i].name + strlen("--"));
+        put_value(f, &c->spec[i]);
+        fputc('\n', f);
+    }
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Exit codes of the command. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -53,5 +54,12 @@ typedef struct {
 /* Parse argv[2..]. Returns -1 to go on, or the exit code at which to leave: EXIT_OK after --help,
  * EXIT_USAGE after a message that names the option and what it accepts. */
 int args_parse(const arg_command *c, int argc, char **argv);
+
+/* Give one option another value later: name with or without "--", value as on the command line (borrowed
+ * as long as the options live); a flag takes on and off; a list becomes this one item, or empty with "".
+ * -1, or EXIT_USAGE after a message that says what there is. */
+int args_set(const arg_command *c, const char *name, const char *value);
+/* The values of all options, a line each. */
+void args_print(const arg_command *c, FILE *f);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct {
     model_args m;
     ft_synthetic_params syn;
     const char *type, *write;
-    const char *depths, *rules, *temps, *file;
+    const char *depths, *rules, *temps, *sessions, *file;
     const char *csv, *svg;
     bool kernels, json;
 } options;
@@ -61,6 +61,12 @@ static int parse_lists(const options *o, bench_plan *p)
         if (!parse_number(item, len, 0, 100, &x) || p->n_temp == BENCH_MAX_TEMP)
             return wrong_item("--temps", item, len, "one of up to 8 numbers from 0 to 100");
         p->temp[p->n_temp++] = (float)x;
+    }
+    for (at = o->sessions; next_item(&at, &item, &len);) {
+        if (!parse_number(item, len, 1, BENCH_MAX_SESSION, &x) || x != floor(x) ||
+            p->n_session == BENCH_MAX_COUNT)
+            return wrong_item("--sessions", item, len, "one of up to 8 numbers from 1 to 64");
+        p->session[p->n_session++] = (int)x;
     }
     for (at = o->rules; next_item(&at, &item, &len);) {
         if (p->n_rule == BENCH_MAX_RULE || !verify_find(item, len, &p->rule[p->n_rule]))
@@ -163,7 +169,8 @@ static int measure(const options *o, const bench_plan *p)
     bench_report_init(&r, p, o->m.model ? o->m.model : o->syn.shape, m);
     if (p->draft_max > 0 && !r.info.has_mtp)
         fprintf(stderr, "foretoken bench: no runs with drafts: %s\n", r.info.no_mtp_reason);
-    rc = bench_measure(&r, m, &o->m, o->file);
+    rc = p->n_session > 0 ? bench_sessions(&r, m, &o->m, o->file, o->json)
+                          : bench_measure(&r, m, &o->m, o->file);
     if (rc < 0)
         rc = bench_floors(&r, m, &o->m);
     if (rc < 0)
@@ -197,6 +204,11 @@ static int run(const options *o, bench_plan *p)
         fprintf(stderr, "foretoken bench: want one of -m FILE and --shape NAME\n");
         return EXIT_USAGE;
     }
+    if (p->n_session > 0 && (o->csv || o->svg)) {
+        fprintf(stderr,
+                "foretoken bench: --sessions: prints a table or --json, no --csv or --svg\n");
+        return EXIT_USAGE;
+    }
     if (!o->write)
         return measure(o, p);
     if (!o->syn.shape) {
@@ -219,7 +231,7 @@ int cmd_bench(int argc, char **argv)
         COMMON_MODEL_ARGS(o.m),
         COMMON_DRAFT_ARGS(o.m),
         {"--shape", 0, ARG_STR, &o.syn.shape, 0, 0, "NAME",
-         "a model of this shape with random weights instead; a wrong name lists them"},
+         "a model of this shape with random weights instead (foretoken floor --shape list)"},
         {"--type", 0, ARG_STR, &o.type, 0, 0, "T",
          "its matrices: a type of quantize, or own: the shape's types (default q8_0)"},
         {"--layers", 0, ARG_INT, &o.syn.n_layer, 0, 512, "N", "layers of its trunk; 0: all"},
@@ -238,6 +250,8 @@ int cmd_bench(int argc, char **argv)
          "drafts a round; 0: no runs with drafts"},
         {"--draft-adaptive", 0, ARG_FLAG, &p.draft_adaptive, 0, 0, NULL,
          "as many drafts as pay, as run does; otherwise always --draft-max"},
+        {"--sessions", 0, ARG_STR, &o.sessions, 0, 0, "LIST",
+         "instead: so many sessions at once, as in 1,2,4,8; tokens/s of all, by those of one"},
         {"--file", 'f', ARG_STR, &o.file, 0, 0, "FILE",
          "text that fills the context, over and over; random tokens if not given"},
         {"--repeat", 0, ARG_INT, &p.n_repeat, 1, BENCH_MAX_REPEAT, "N", "interleaved runs"},

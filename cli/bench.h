@@ -12,7 +12,9 @@ enum {
     BENCH_MAX_RULE = 4,
     BENCH_MAX_TEMP = 8,
     BENCH_MAX_REPEAT = 100,
-    BENCH_MAX_RUNS = BENCH_MAX_REPEAT * BENCH_MAX_RULE
+    BENCH_MAX_RUNS = BENCH_MAX_REPEAT * BENCH_MAX_RULE,
+    BENCH_MAX_COUNT = 8,
+    BENCH_MAX_SESSION = 64
 };
 
 /* What is to be measured. */
@@ -22,9 +24,10 @@ typedef struct {
     int n_rule;
     float temp[BENCH_MAX_TEMP];
     int n_temp;
-    int n_prompt, n_decode; /* tokens of a run; n_prompt 0: none */
-    int draft_max;          /* 0: no runs with drafts */
-    bool draft_adaptive;    /* as many drafts as pay; otherwise always draft_max */
+    int session[BENCH_MAX_COUNT], n_session; /* counts of sessions at once; none: one alone */
+    int n_prompt, n_decode;                  /* tokens of a run; n_prompt 0: none */
+    int draft_max;                           /* 0: no runs with drafts */
+    bool draft_adaptive;                     /* as many drafts as pay; otherwise always draft_max */
     int n_repeat;
     uint64_t seed;
 } bench_plan;
@@ -77,6 +80,18 @@ double bench_tokens_per_round(const bench_line *l); /* 0: no rounds */
 /* Run everything: the runs of a depth interleaved, n_repeat times over. text: a file whose tokens fill
  * the context, over and over; NULL: random tokens. The exit code after a message; -1: go on. */
 int bench_measure(bench_report *r, ft_model *m, const model_args *a, const char *text);
+
+/* Instead: so many sessions at once in one batch, decoding, with and without drafts; tokens/s of all of them
+ * and their ratio to one session. Measures and prints. The exit code. */
+int bench_sessions(const bench_report *r, ft_model *m, const model_args *a, const char *text,
+                   bool json);
+
+/* For both: the most tokens that a session holds; n tokens of a text (as bench_measure), -1 or the exit code
+ * after a message; and a session brought to a depth of it, where what no checkpoint holds is read. */
+int bench_context(const bench_plan *p);
+int bench_text(int32_t *tok, int n, const bench_report *r, const ft_model *m, const char *text);
+ft_status bench_go_to(ft_session *s, const int32_t *tok, int depth, progress_bar *bar,
+                      ft_error *err);
 
 /* Fill in the floors: floor_bytes, floor_ms. The exit code after a message; -1: go on. */
 int bench_floors(bench_report *r, const ft_model *m, const model_args *a);

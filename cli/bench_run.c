@@ -1,8 +1,7 @@
 /* bench_run.c - the runs of `foretoken bench`, and what they add up to.
  *
  * At each depth every run is made once, then all of them again, n_repeat times: what disturbs the
- * machine for a while disturbs all alike. Runs follow one another in the session as long as they have
- * not moved on by more than a sixteenth of the depth; then the session goes back.
+ * machine for a while disturbs all alike. A checkpoint at the depth lets every run start there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 
 #include "base/mem.h"
 #include "bench.h"
-
-enum { GO_BACK = 16 }; /* the depth's share */
 
 typedef struct {
     bench_report *r;
@@ -119,31 +116,32 @@ static ft_status no_memory(runner *u)
     return FT_NOMEM;
 }
 
-/* Bring the session to a depth. */
-static ft_status go_to(runner *u, int depth)
+ft_status bench_go_to(ft_session *s, const int32_t *tok, int depth, progress_bar *bar,
+                      ft_error *err)
 {
     enum { STEP = 512 };
-    int at = ft_session_n_past(u->s);
-    if (at >= depth && at - depth <= depth / GO_BACK)
-        return FT_OK;
-    ft_status st = ft_session_reuse(u->s, u->text, depth + 1, &at, &u->err);
-    for (; st == FT_OK && at < depth; at += STEP) {
+    int at;
+    ft_status st = ft_session_reuse(s, tok, depth + 1, &at, err);
+    if (st != FT_OK || at == depth)
+        return st;
+    char what[48];
+    snprintf(what, sizeof what, "reading to depth %d", depth);
+    while (at < depth) {
         int n = depth - at < STEP ? depth - at : STEP;
-        st = ft_session_eval(u->s, u->text + at, n, NULL, &u->err);
+        st = ft_session_eval(s, tok + at, n, NULL, err);
         if (st != FT_OK)
             return st;
-        char what[48];
-        snprintf(what, sizeof what, "reading to depth %d", depth);
-        if (!progress_show(&u->bar, what, (uint64_t)(at + n), (uint64_t)depth))
+        at += n;
+        if (!progress_show(bar, what, (uint64_t)at, (uint64_t)depth))
             return FT_CANCELLED;
     }
-    progress_end(&u->bar);
-    return st;
+    progress_end(bar);
+    return ft_session_checkpoint(s, err);
 }
 
 static ft_status run_prompt(runner *u, int depth, bool keep)
 {
-    ft_status st = go_to(u, depth);
+    ft_status st = bench_go_to(u->s, u->text, depth, &u->bar, &u->err);
     if (st != FT_OK)
         return st;
     int before = ft_session_n_past(u->s);
@@ -192,7 +190,7 @@ static ft_status keep_decode(runner *u, const bench_line *key, const ft_generate
 static ft_status run_decode(runner *u, const bench_line *key, bool keep)
 {
     const bench_plan *plan = u->r->plan;
-    ft_status st = go_to(u, key->depth);
+    ft_status st = bench_go_to(u->s, u->text, key->depth, &u->bar, &u->err);
     if (st != FT_OK)
         return st;
     ft_generate_params p = ft_generate_params_default();
@@ -274,14 +272,13 @@ static ft_status run_plan(runner *u)
 
 /* ---- The whole -------------------------------------------------------------------------------- */
 
-/* Most tokens that a session holds at any time. */
-static int context_for(const bench_plan *p)
+int bench_context(const bench_plan *p)
 {
     int deepest = 0;
     for (int i = 0; i < p->n_depth; i++)
         deepest = p->depth[i] > deepest ? p->depth[i] : deepest;
     int longest = p->n_prompt > p->n_decode ? p->n_prompt : p->n_decode;
-    return deepest + deepest / GO_BACK + longest + 2 * FT_DRAFT_MAX;
+    return deepest + longest + 2 * FT_DRAFT_MAX;
 }
 
 /* Random tokens, none of them special in the tokenizers of these families (whose ends are the last). */
@@ -318,6 +315,14 @@ static int file_text(int32_t *text, int n, const ft_model *m, const char *path)
     return -1;
 }
 
+int bench_text(int32_t *tok, int n, const bench_report *r, const ft_model *m, const char *text)
+{
+    if (text)
+        return file_text(tok, n, m, text);
+    random_text(tok, n, r);
+    return -1;
+}
+
 static int measure_in(runner *u)
 {
     interrupt_install(u->s);
@@ -335,7 +340,7 @@ static int measure_in(runner *u)
 
 int bench_measure(bench_report *r, ft_model *m, const model_args *a, const char *text)
 {
-    runner u = {.r = r, .n_text = context_for(r->plan)};
+    runner u = {.r = r, .n_text = bench_context(r->plan)};
     ft_session_params sp = {.n_ctx = u.n_text,
                             .n_chunk = a->n_chunk,
                             .kv_type = a->kv,
@@ -347,10 +352,8 @@ int bench_measure(bench_report *r, ft_model *m, const model_args *a, const char 
     int rc = -1;
     if (st != FT_OK)
         rc = report_failure("bench", st, &u.err);
-    else if (text)
-        rc = file_text(tok, u.n_text, m, text);
     else
-        random_text(tok, u.n_text, r);
+        rc = bench_text(tok, u.n_text, r, m, text);
     u.text = tok;
     if (rc < 0)
         rc = measure_in(&u);

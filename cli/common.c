@@ -1,6 +1,8 @@
 /* common.c - see common.h. */
 #include "common.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -82,18 +84,23 @@ uint64_t peak_resident_bytes(void)
 
 /* ---- Ctrl-C ---------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupt_seen;
+static volatile sig_atomic_t interrupt_seen, interrupt_limit = 2;
 static ft_session *volatile interrupt_session;
+static int interrupt_pipe[2] = {-1, -1};
 
 static void on_interrupt(int sig)
 {
     (void)sig;
-    if (interrupt_seen)
+    int saved = errno;
+    interrupt_seen++;
+    if (interrupt_seen >= interrupt_limit)
         _exit(128 + SIGINT);
-    interrupt_seen = 1;
     ft_session *s = interrupt_session;
     if (s)
         ft_session_cancel(s); /* stores one atomic flag: allowed in a handler */
+    if (interrupt_pipe[1] >= 0)
+        (void)!write(interrupt_pipe[1], "", 1);
+    errno = saved;
 }
 
 void interrupt_install(ft_session *s)
@@ -107,6 +114,31 @@ void interrupt_install(ft_session *s)
 bool interrupted(void)
 {
     return interrupt_seen != 0;
+}
+
+int interrupt_watch(int n_end)
+{
+    interrupt_limit = n_end;
+    if (pipe(interrupt_pipe) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(interrupt_pipe[i], F_SETFL, O_NONBLOCK);
+        fcntl(interrupt_pipe[i], F_SETFD, FD_CLOEXEC);
+    }
+    return interrupt_pipe[0];
+}
+
+int interrupt_count(void)
+{
+    return interrupt_seen;
+}
+
+void interrupt_forget(void)
+{
+    char c[16];
+    while (read(interrupt_pipe[0], c, sizeof c) > 0)
+        ;
+    interrupt_seen = 0;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------------- */

@@ -36,6 +36,11 @@ uint64_t peak_resident_bytes(void);
 /* From now on Ctrl-C sets a flag and cancels s (NULL: no session); a second one ends the process. */
 void interrupt_install(ft_session *s);
 bool interrupted(void);
+/* For a command that goes on after Ctrl-C: the n_end-th one ends the process, those before are counted.
+ * A descriptor that can be read once there was one; -1: there is none (errno). Called once. */
+int interrupt_watch(int n_end);
+int interrupt_count(void);
+void interrupt_forget(void); /* what was counted so far */
 
 /* Rules of verification by name: "coupled", "block", "ratio", "greedy-match". */
 const char *verify_name(ft_verify rule);

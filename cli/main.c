@@ -12,7 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } command[] = {
     {"run", "continue a text", cmd_run},
-    {"chat", "show the text and tokens of a conversation", cmd_chat},
+    {"chat", "talk with a model", cmd_chat},
     {"inspect", "show what a GGUF file holds", cmd_inspect},
     {"convert", "a Hugging Face folder to GGUF", cmd_convert},
     {"quantize", "a GGUF to other tensor types", cmd_quantize},

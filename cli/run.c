@@ -5,33 +5,28 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "generate_args.h"
 
 typedef struct {
     model_args m;
+    generate_args g;
     const char *prompt, *file;
     const char *session, *save;
-    int n_max;
-    ft_sample_params sample;
-    int draft_max;
-    float draft_p_min;
-    arg_list stop, bias;
-    ft_logit_bias bias_list[ARG_LIST_MAX];
-    const char *verify, *draft_sampling;
-    int n_min;
-    bool no_draft, draft_fixed, show_drafts;
-    bool ignore_eos, special, echo, json, quiet;
+    bool show_drafts, special, echo, json, quiet;
 } options;
 
 /* Where the text goes as it is made. */
 typedef struct {
     const options *o;
-    buf text; /* with --json */
+    progress_bar bar; /* while the prompt is read */
+    buf text;         /* with --json */
     json_t *ids;
 } output;
 
 static bool on_token(void *ctx, const ft_token *t)
 {
     output *out = ctx;
+    progress_end(&out->bar); /* before there is text on its line */
     if (out->o->json) {
         buf_put(&out->text, t->text, t->len);
         return json_array_append_new(out->ids, json_integer(t->id)) == 0 && !out->text.failed;
@@ -151,63 +146,22 @@ static int get_prompt(const options *o, char **text, size_t *len)
     return -1;
 }
 
-/* --logit-bias ID=X to o->sample.bias; the exit code, -1: go on. */
-static int parse_bias(options *o)
-{
-    for (int i = 0; i < o->bias.n; i++) {
-        const char *text = o->bias.item[i];
-        char *end, *tail = NULL;
-        errno = 0;
-        long id = strtol(text, &end, 10);
-        float x = *end == '=' ? strtof(end + 1, &tail) : 0;
-        if (end == text || *end != '=' || tail == end + 1 || *tail || errno || id < 0 ||
-            id > INT32_MAX) {
-            fprintf(stderr,
-                    "foretoken run: --logit-bias: '%s' is not of the form ID=X, with a token id\n",
-                    text);
-            return EXIT_USAGE;
-        }
-        o->bias_list[i] = (ft_logit_bias){.id = (int32_t)id, .bias = x};
-    }
-    o->sample.bias = o->bias_list;
-    o->sample.n_bias = o->bias.n;
-    return -1;
-}
-
-static void set_params(const options *o, ft_generate_params *p)
-{
-    *p = ft_generate_params_default();
-    p->n_max = o->n_max;
-    p->ignore_eos = o->ignore_eos;
-    p->special = o->special;
-    p->sample = o->sample;
-    p->n_min = o->n_min;
-    verify_find(o->verify, strlen(o->verify), &p->verify); /* the parser let no other through */
-    p->draft_argmax = strcmp(o->draft_sampling, "argmax") == 0;
-    p->stop = o->stop.item;
-    p->n_stop = o->stop.n;
-    p->draft_max = o->no_draft ? 0 : o->draft_max;
-    p->draft_fixed = o->draft_fixed;
-    p->draft_p_min = o->draft_p_min;
-}
-
 /* Read ids [n], behind n_known that s holds already, and make tokens. */
 static int generate(const options *o, ft_model *m, ft_session *s, const int32_t *ids, int n,
                     int n_known)
 {
     output out = {.o = o, .ids = json_array()};
     buf_init(&out.text, (size_t)1 << 30);
-    progress_bar bar = {0};
-    ft_generate_params p;
-    set_params(o, &p);
+    ft_generate_params p = generate_args_params(&o->g);
+    p.special = o->special;
     p.on_token = on_token;
     p.on_token_ctx = &out;
     p.on_prompt = progress_show;
-    p.on_prompt_ctx = &bar;
+    p.on_prompt_ctx = &out.bar;
     ft_generate_stats stats;
     ft_error err = {0};
     ft_status st = ft_session_generate(s, ids, n, &p, &stats, &err);
-    progress_end(&bar);
+    progress_end(&out.bar);
     int rc = st == FT_OK ? EXIT_OK : report_failure("run", st, &err);
     if (o->json && st == FT_OK)
         rc = print_json(m, &stats, n_known, &out);
@@ -240,7 +194,7 @@ static int run_text(const options *o, ft_model *m, ft_session *s, const char *te
         fprintf(stderr, "foretoken run: the prompt has %zu tokens\n", n);
         return EXIT_FAILED;
     }
-    if (!o->quiet && !o->no_draft)
+    if (!o->quiet && !o->g.no_draft)
         warn_draft_vocab("run", m, ids, n);
     int n_known = 0;
     if (n > 0 && o->session)
@@ -285,12 +239,7 @@ static int run(const options *o, ft_model *m, ft_session *s)
 
 int cmd_run(int argc, char **argv)
 {
-    options o = {.m = model_args_default(),
-                 .n_max = -1,
-                 .sample = ft_sample_params_default(),
-                 .draft_max = 3,
-                 .verify = "coupled",
-                 .draft_sampling = "sampled"};
+    options o = {.m = model_args_default(), .g = generate_args_default()};
     const arg_spec spec[] = {
         COMMON_MODEL_ARGS(o.m),
         COMMON_CTX_ARG(o.m),
@@ -300,45 +249,9 @@ int cmd_run(int argc, char **argv)
         {"--session", 0, ARG_STR, &o.session, 0, 0, "FILE",
          "start from a session file, if it is there; without -p and -f: go on with its text"},
         {"--save", 0, ARG_STR, &o.save, 0, 0, "FILE", "write a session file at the end"},
-        {"--n-predict", 'n', ARG_INT, &o.n_max, -1, INT32_MAX, "N",
-         "tokens to make; -1: until the context is full"},
-        {"--temp", 0, ARG_FLOAT, &o.sample.temp, 0, 100, "T",
-         "temperature; 0: the most probable token"},
-        {"--top-k", 0, ARG_INT, &o.sample.top_k, 0, INT32_MAX, "K", "most probable K; 0: off"},
-        {"--top-p", 0, ARG_FLOAT, &o.sample.top_p, 0, 1, "P", "most probable mass P; 1: off"},
-        {"--min-p", 0, ARG_FLOAT, &o.sample.min_p, 0, 1, "P",
-         "at least P times the best one's probability; 0: off"},
-        {"--repeat-penalty", 0, ARG_FLOAT, &o.sample.repeat_penalty, 0.01, 100, "R",
-         "divide logits of recent tokens, multiply negative ones; 1: off"},
-        {"--presence-penalty", 0, ARG_FLOAT, &o.sample.presence_penalty, -100, 100, "X",
-         "subtract from logits of recent tokens; 0: off"},
-        {"--frequency-penalty", 0, ARG_FLOAT, &o.sample.frequency_penalty, -100, 100, "X",
-         "the same, times the token's count; 0: off"},
-        {"--repeat-last-n", 0, ARG_INT, &o.sample.penalty_last_n, -1, INT32_MAX, "N",
-         "tokens that count as recent; 0: none, -1: all"},
-        {"--logit-bias", 0, ARG_LIST, &o.bias, 0, 0, "ID=X",
-         "add X (-1000 to 1000, or -inf) to a token's logit; may be given several times"},
-        {"--samplers", 0, ARG_STR, &o.sample.samplers, 0, 0, "LIST",
-         "order of penalties;top_k;temp;min_p;top_p; what is left out is not applied"},
-        {"--min-tokens", 0, ARG_INT, &o.n_min, 0, INT32_MAX, "N",
-         "the text cannot end by itself before so many tokens"},
-        {"--verify", 0, ARG_CHOICE, &o.verify, 0, 0, "coupled|block|ratio|greedy-match",
-         "rule by which drafts become text; greedy-match changes the distribution"},
-        {"--draft-sampling", 0, ARG_CHOICE, &o.draft_sampling, 0, 0, "sampled|argmax",
-         "drafts drawn by the request's settings, or the most probable"},
-        {"--seed", 0, ARG_SIZE, &o.sample.seed, 0, 0, "N", "the same seed gives the same text"},
-        {"--draft-max", 0, ARG_INT, &o.draft_max, 0, FT_DRAFT_MAX, "N",
-         "most drafts a round; 0: none"},
-        {"--draft-fixed", 0, ARG_FLAG, &o.draft_fixed, 0, 0, NULL,
-         "always draft-max drafts, not as many as pay"},
-        {"--draft-p-min", 0, ARG_FLOAT, &o.draft_p_min, 0, 1, "P",
-         "stop drafting below this probability of the drafter's best token"},
-        {"--no-draft", 0, ARG_FLAG, &o.no_draft, 0, 0, NULL, "no drafts"},
+        GENERATE_ARGS(o.g),
         {"--show-drafts", 0, ARG_FLAG, &o.show_drafts, 0, 0, NULL,
          "colour tokens: green an accepted draft, red a corrected one"},
-        {"--stop", 0, ARG_LIST, &o.stop, 0, 0, "TEXT",
-         "end in front of this text; may be given several times"},
-        {"--ignore-eos", 0, ARG_FLAG, &o.ignore_eos, 0, 0, NULL, "go on after the end of the text"},
         {"--special", 0, ARG_FLAG, &o.special, 0, 0, NULL,
          "special tokens: read in the prompt, shown in the text"},
         {"--echo", 0, ARG_FLAG, &o.echo, 0, 0, NULL, "print the prompt before its continuation"},
@@ -361,7 +274,7 @@ int cmd_run(int argc, char **argv)
         fprintf(stderr, "foretoken run: --prompt and --file exclude each other\n");
         return EXIT_USAGE;
     }
-    rc = parse_bias(&o);
+    rc = generate_args_bias("run", &o.g);
     if (rc >= 0)
         return rc;
     ft_model *m;

@@ -51,7 +51,8 @@ fetch_libs() {
 
 make_arm() {
     make --no-print-directory -j"$(nproc)" CROSS=$tool- CONFIG=arm WERROR=1 \
-        CFLAGS="-isystem $sysroot/usr/include" LDFLAGS="-L$libs" "$@"
+        CFLAGS="-isystem build/arm-sysroot/usr/include -DTEST_SLOWDOWN=30.0" \
+        LDFLAGS="-Lbuild/arm-sysroot/usr/lib/$tool" "$@"
 }
 
 # run_on CPU PROGRAM...: by tools/run-tests.sh on an emulated processor.
@@ -89,9 +90,10 @@ trap 'rm -f "$own"' EXIT
 [ ${#totals[@]} -gt 0 ] || totals=(-t "$own")
 
 # Text, files, models and the command: `char` has no sign here. What only counts or draws numbers in
-# plain C (drafting lengths, statistics of the sampler) would take an hour and show nothing new.
+# plain C (drafting lengths, rollback, statistics of the sampler) would take an hour and show nothing
+# new.
 units=()
-for test in tests/unit/test_{base,gguf,text,model,convert,layer}*.c \
+for test in tests/unit/test_{base,gguf,text,model,convert}*.c tests/unit/test_layer_batch.c \
     tests/unit/test_engine_{golden,draft_golden,generate,api}.c; do
     units+=("$build/${test%.c}")
 done

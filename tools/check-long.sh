@@ -1,7 +1,8 @@
 #!/bin/bash
 # check-long.sh - what takes longer than `make check`: the suite under the address and
 # undefined-behaviour sanitizers with leak detection, builds by clang and without OpenMP that allow no
-# warning, the build for aarch64 on an emulator, the fuzzers, and tests/long/*.sh. Ends with the line
+# warning, threads under ThreadSanitizer, the build for aarch64 on an emulator, the fuzzers, and
+# tests/long/*.sh. Ends with the line
 # 'N passed, N failed', where a build and a fuzz target count as one test each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +33,18 @@ build_stage() {
     make --no-print-directory -j"$(nproc)" WERROR=1 "$@" all tests && echo "1 0" >>"$totals"
 }
 
+# What runs in several threads, under ThreadSanitizer. gcc's OpenMP runtime is not instrumented, and what
+# its threads hand to each other would be reported as races; clang's tells ThreadSanitizer, through archer,
+# which comes with it and which it loads by itself (without it thousands of races are reported). Calls from
+# inside that runtime are left out, nothing of ours is.
+thread_tests() {
+    local build=build/san-thread tests
+    tests=("$build"/tests/unit/test_{engine_threads,engine_batch_ends,layer_batch})
+    make --no-print-directory -j"$(nproc)" CC=clang SAN=thread "${tests[@]}" || return
+    TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
+        tools/run-tests.sh -t "$totals" $build "${tests[@]}"
+}
+
 long_tests() {
     local tests=(tests/long/*.sh)
     [ -f "${tests[0]}" ] || return 0
@@ -44,6 +57,7 @@ stage "suite built by clang, warnings are errors" \
     make --no-print-directory CC=clang CONFIG=clang WERROR=1 TOTALS="$totals" check-suite
 stage "build without OpenMP, warnings are errors" build_stage CONFIG=no-openmp OPENMP=0
 stage "build for aarch64, emulated" tools/check-arm.sh -t "$totals"
+stage "threads under ThreadSanitizer" thread_tests
 stage "fuzz targets" tools/fuzz.sh -t "$totals"
 stage "build by gcc, warnings are errors" build_stage CONFIG=werror
 stage "long tests" long_tests

@@ -122,7 +122,7 @@ FT_API ft_status ft_write_synthetic(const ft_synthetic_params *p, ft_error *err)
 /* ---- Models -------------------------------------------------------------------------------- */
 
 /* An open model: weights in place in the mapped file, tokenizer, compute backend. Read-only: any
- * number of sessions may use it; it must outlive them. */
+ * number of sessions may use it, in any threads; it must outlive them. */
 typedef struct ft_model ft_model;
 
 typedef struct {
@@ -343,7 +343,7 @@ FT_API ft_status ft_session_file_read_info(const char *path, ft_session_file_inf
  * Errors  RANGE  context full (says used, wanted, limit) or an id outside the vocabulary;
  *                s is unchanged.
  *         DEVICE s must be reset before further use.
- * Threads one caller per session; sessions of one model take turns. */
+ * Threads one caller per session; sessions of one model may run in parallel, in batches of their own. */
 FT_API ft_status ft_session_eval(ft_session *s, const int32_t *tok, int n_tok, const float **logits,
                                  ft_error *err) FT_CHECK;
 
@@ -506,6 +506,7 @@ typedef struct {
     uint64_t
         failed; /* times that memory for the drafter's cells was wanting: a round without drafts, or
                       * drafts that know less of the text */
+    /* Of steps and rounds that others shared, all of their time counts. */
     double draft_seconds, verify_seconds;
     uint64_t step_bytes; /* that one draft step has to read: weights and cells */
     size_t state_bytes;  /* of the drafter */
@@ -585,8 +586,8 @@ typedef struct {
                    * without a model */
     int n_tok;
     int *
-        mark; /* [n_mark] counts of tokens behind the system message, if any, and behind every further
-                * message (tool answers in a row are one): for ft_generate_params.mark */
+        mark; /* [n_mark] counts of tokens behind the system message (0 without one), and behind every
+                * further message (tool answers in a row are one): for ft_generate_params.mark */
     int n_mark;
 } ft_chat_prompt;
 /* json [len]: an object with "messages" and optionally "tools", "enable_thinking" (default true) and

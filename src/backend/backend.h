@@ -229,8 +229,8 @@ void be_qsa_select(backend *be, const be_qsa_args *a);
 
 /* ---- Recurrent layers ----------------------------------------------------------------------------- */
 
-/* Rows of one sequence in a call: n_row consecutive rows from row on. The first n_commit of them
- * are final; the others can be taken back. */
+/* Rows of one sequence in a call: n_row consecutive rows from row on; segments follow each other, the first
+ * has row 0. The first n_commit rows are final; the others can be taken back. */
 typedef struct {
     int row, n_row, n_commit;
     float *hist; /* convolution history of this sequence: rows before the first row end at hist_n */

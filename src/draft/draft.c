@@ -45,7 +45,7 @@ ft_status draft_create(drafter **out, backend *be, const model *m, const draft_p
     size_t row = (size_t)d->width * sizeof(float);
     bool ok =
         create_cells(d) == FT_OK && take(be, &d->hid, (size_t)hid_cap(p) * row) &&
-        take(be, &d->chain, row) && take(be, &d->logits, (size_t)p->head->n_row * sizeof(float)) &&
+        take(be, &d->chain, row) &&
         take(be, &d->list, (size_t)cells_list_max(&d->cells, drafter_cells(p)) * sizeof(int32_t));
     if (!ok) {
         draft_free(d);
@@ -63,7 +63,6 @@ void draft_free(drafter *d)
     pages_deinit(&d->pages);
     be_release(d->be, d->hid, (size_t)hid_cap(&d->p) * row);
     be_release(d->be, d->chain, row);
-    be_release(d->be, d->logits, (size_t)d->p.head->n_row * sizeof(float));
     be_release(d->be, d->list,
                (size_t)cells_list_max(&d->cells, drafter_cells(&d->p)) * sizeof(int32_t));
     mem_free(d);
@@ -84,15 +83,18 @@ const draft_params *draft_get_params(const drafter *d)
 
 size_t draft_bytes(const drafter *d)
 {
-    return pages_bytes(&d->pages) +
-           (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float) +
-           (size_t)d->p.head->n_row * sizeof(float);
+    return pages_bytes(&d->pages) + (size_t)(hid_cap(&d->p) + 1) * (size_t)d->width * sizeof(float);
 }
 
-size_t draft_scratch(const model *m, const draft_params *p, int n_row)
+size_t draft_scratch(const model *m, const draft_params *p, int n_row, int n)
 {
-    int n = n_row > hid_cap(p) ? n_row : hid_cap(p);
-    return layer_draft_scratch(m, n, 1) + 3 * arena_cost((size_t)n * sizeof(void *));
+    int most = n * hid_cap(p) > n_row ? n * hid_cap(p) : n_row;
+    size_t rows = (size_t)most, steps = (size_t)n;
+    size_t row = (size_t)layer_hidden_width(&m->h) * sizeof(float);
+    return layer_draft_scratch(m, most, n) + arena_cost(rows * sizeof(be_kv *)) +
+           2 * arena_cost(rows * sizeof(int32_t)) + arena_cost(rows * row) +
+           arena_cost(steps * sizeof(int32_t)) + arena_cost(steps * sizeof(be_attn_row)) +
+           arena_cost(steps * row);
 }
 
 int draft_last_read(const drafter *d)
@@ -114,10 +116,9 @@ ft_status draft_reserve(drafter *d, int first, int n, ft_error *err)
 
 /* ---- Encoding ---------------------------------------------------------------------------------------- */
 
-/* Encode n rows as cells first, first + 1, ...; next [n] are the tokens behind them. The last row goes
- * to the end when full: it reads what d->list says. */
+/* K and V of n rows as cells first, first + 1, ...; next [n] are the tokens behind them. */
 static void encode(drafter *d, arena *scratch, const int32_t *next, const float *hidden, int first,
-                   int n, bool full)
+                   int n)
 {
     size_t mark = arena_mark(scratch);
     const be_kv **kv = arena_take(scratch, (size_t)n * sizeof *kv);
@@ -127,19 +128,7 @@ static void encode(drafter *d, arena *scratch, const int32_t *next, const float 
         kv[i] = &d->kv;
         cell[i] = first + i;
     }
-    int32_t last = n - 1;
-    be_attn_row read = {.kv = &d->kv, .cell = d->list, .n_cell = d->n_list};
-    layer_draft_batch b = {.n_row = n,
-                           .tok = next,
-                           .hidden = hidden,
-                           .cell = cell,
-                           .kv = kv,
-                           .n_full = full ? 1 : 0,
-                           .full = &last,
-                           .read = &read,
-                           .head = d->p.head,
-                           .logits = d->logits,
-                           .hidden_out = d->chain};
+    layer_draft_batch b = {.n_row = n, .tok = next, .hidden = hidden, .cell = cell, .kv = kv};
     mem_guard_begin();
     layer_draft(d->be, d->m, d->p.w, scratch, &b);
     mem_guard_end();
@@ -163,11 +152,11 @@ static void encode_committed(drafter *d, arena *scratch, const int32_t *tok, int
     if (draft_reserve(d, first, n, NULL) != FT_OK)
         return;
     if (n_wait > 0)
-        encode(d, scratch, tok + first + 1, hid_row(d, first), first, n_wait, false);
+        encode(d, scratch, tok + first + 1, hid_row(d, first), first, n_wait);
     if (n > n_wait) {
         int from = first + n_wait;
         encode(d, scratch, tok + from + 1, hidden + (size_t)(from - at) * (size_t)d->width, from,
-               n - n_wait, false);
+               n - n_wait);
     }
     cells_wrote(&d->cells, first, n);
 }
@@ -212,36 +201,118 @@ bool draft_ready(const drafter *d, int n_past)
 
 /* ---- Drafting ----------------------------------------------------------------------------------------- */
 
-const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next)
+/* Memory for the cells of what waits, and of the longest chain behind it. */
+static bool reserve_chain(drafter *d)
 {
-    assert(draft_ready(d, n_past) && d->chain_cell < 0);
-    int n = d->n_hid, most = n + d->p.n_window; /* cells of what waits, and of the longest chain */
-    if (most > drafter_cells(&d->p) - d->hid_first)
-        most = drafter_cells(&d->p) - d->hid_first;
-    if (draft_reserve(d, d->hid_first, most, NULL) != FT_OK)
-        return NULL;
-    size_t mark = arena_mark(scratch);
-    int32_t *ids = arena_take(scratch, (size_t)n * sizeof *ids);
-    assert(ids);
-    for (int i = 0; i < n; i++)
-        ids[i] = i < n - 1 ? tok[d->hid_first + i + 1] : next;
-    cells_wrote(&d->cells, d->hid_first, n); /* the last row reads what this very call writes */
-    d->n_list = cells_readable(&d->cells, n_past - 1, d->list);
-    encode(d, scratch, ids, d->hid, d->hid_first, n, true);
-    arena_reset(scratch, mark);
-    d->n_hid = 0;
-    d->chain_cell = n_past - 1;
-    return d->logits;
+    int n = d->n_hid + d->p.n_window, room = drafter_cells(&d->p) - d->hid_first;
+    return draft_reserve(d, d->hid_first, n < room ? n : room, NULL) == FT_OK;
 }
 
-const float *draft_next(drafter *d, arena *scratch, int32_t tok)
+/* The rows of a call of the block: those of each step side by side, the last of them full. */
+typedef struct {
+    int n_row, n_full;
+    int32_t *tok, *cell, *full;
+    const be_kv **kv;
+    be_attn_row *read;
+    float *hidden, *hidden_out;
+} step_rows;
+
+static step_rows take_rows(arena *a, int n_row, int n_full, int width)
 {
-    assert(d->chain_cell >= 0);
-    int cell = ++d->chain_cell;
-    cells_chained(&d->cells, cell);
-    d->n_list = cells_readable(&d->cells, cell, d->list);
-    encode(d, scratch, &tok, d->chain, cell, 1, true);
-    return d->logits;
+    size_t n = (size_t)n_row, full = (size_t)n_full, row = (size_t)width * sizeof(float);
+    step_rows r = {.tok = arena_take(a, n * sizeof *r.tok),
+                   .cell = arena_take(a, n * sizeof *r.cell),
+                   .full = arena_take(a, full * sizeof *r.full),
+                   .kv = arena_take(a, n * sizeof *r.kv),
+                   .read = arena_take(a, full * sizeof *r.read),
+                   .hidden = arena_take(a, n * row),
+                   .hidden_out = arena_take(a, full * row)};
+    assert(r.tok && r.cell && r.full && r.kv && r.read && r.hidden && r.hidden_out);
+    return r;
+}
+
+/* The cells that a step writes are recorded before, for its full row reads what this very call writes. */
+static int record_cells(drafter *d, const draft_step *s)
+{
+    if (!s->tok) {
+        d->chain_cell++;
+        cells_chained(&d->cells, d->chain_cell);
+        return 1;
+    }
+    d->chain_cell = s->n_past - 1;
+    cells_wrote(&d->cells, d->hid_first, d->n_hid);
+    return d->n_hid;
+}
+
+/* Append the rows of a step, and move its drafter on. */
+static void add_step(step_rows *r, const draft_step *s)
+{
+    drafter *d = s->d;
+    int n = record_cells(d, s), first = d->chain_cell - (n - 1), at = r->n_row;
+    size_t width = (size_t)d->width;
+    for (int i = 0; i < n; i++) {
+        r->tok[at + i] = i < n - 1 ? s->tok[first + i + 1] : s->next;
+        r->cell[at + i] = first + i;
+        r->kv[at + i] = &d->kv;
+    }
+    be_move(d->be, r->hidden + (size_t)at * width, s->tok ? d->hid : d->chain,
+            (size_t)n * width * sizeof(float));
+    d->n_list = cells_readable(&d->cells, d->chain_cell, d->list);
+    d->n_hid = 0;
+    r->full[r->n_full] = at + n - 1;
+    r->read[r->n_full++] = (be_attn_row){.kv = &d->kv, .cell = d->list, .n_cell = d->n_list};
+    r->n_row += n;
+}
+
+/* The steps that can be made: logits out is where their rows go. Returns how many rows they have. */
+static int place_steps(draft_step *step, int n, float *logits, int *n_full)
+{
+    int n_row = 0;
+    *n_full = 0;
+    for (int i = 0; i < n; i++) {
+        drafter *d = step[i].d;
+        assert(d->m == step->d->m && d->p.w == step->d->p.w && d->p.head == step->d->p.head);
+        assert(step[i].tok ? draft_ready(d, step[i].n_past) && d->chain_cell < 0
+                           : d->chain_cell >= 0);
+        step[i].logits = NULL;
+        if (step[i].tok && !reserve_chain(d))
+            continue;
+        step[i].logits = logits + (size_t)(*n_full)++ * (size_t)d->p.head->n_row;
+        n_row += step[i].tok ? d->n_hid : 1;
+    }
+    return n_row;
+}
+
+void draft_steps(draft_step *step, int n, float *logits, arena *scratch)
+{
+    const drafter *any = step->d;
+    int n_full, n_row = place_steps(step, n, logits, &n_full);
+    if (n_full == 0)
+        return;
+    size_t mark = arena_mark(scratch), width = (size_t)any->width;
+    step_rows r = take_rows(scratch, n_row, n_full, any->width);
+    for (int i = 0; i < n; i++)
+        if (step[i].logits)
+            add_step(&r, &step[i]);
+    layer_draft_batch b = {.n_row = n_row,
+                           .tok = r.tok,
+                           .hidden = r.hidden,
+                           .cell = r.cell,
+                           .kv = r.kv,
+                           .n_full = n_full,
+                           .full = r.full,
+                           .read = r.read,
+                           .head = any->p.head,
+                           .logits = logits,
+                           .hidden_out = r.hidden_out};
+    mem_guard_begin();
+    layer_draft(any->be, any->m, any->p.w, scratch, &b);
+    mem_guard_end();
+    for (int i = 0, k = 0; i < n; i++)
+        if (step[i].logits)
+            be_move(any->be, step[i].d->chain, r.hidden_out + (size_t)k++ * width,
+                    width * sizeof(float));
+    arena_reset(scratch, mark);
 }
 
 void draft_end(drafter *d)

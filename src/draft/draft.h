@@ -2,9 +2,10 @@
  * draft tokens that reads only what is valid and only what it must (docs/drafter.md).
  *
  * Cell c holds the pair (hidden row of position c, token of position c + 1). Committed hidden rows
- * arrive through draft_observe; the last one waits until its token is known. draft_begin encodes what
- * waits - all but the last with K and V alone - and gives the logits of the first draft; draft_next
- * chains on the block's own output.
+ * arrive through draft_observe; the last one waits until its token is known. A chain's first step encodes
+ * what waits - all but the last with K and V alone - and gives the logits of the first draft; the next
+ * ones chain on the block's own output. Steps of several drafters share one call of the block, which reads
+ * its weights once.
  *
  * 1. Which cells may be read is decided by cells.h alone.
  * 2. What waits are the hidden rows of consecutive positions, the last of them that of the last
@@ -13,11 +14,13 @@
  * 4. Memory for cells comes page by page, before a step that writes them; a step itself allocates nothing.
  *    Where there is none, cells stay unreadable or a round goes without drafts, and draft_failed counts:
  *    never an error, for the text is the same.
+ * 5. A step's logits and what it hands on depend on its own drafter alone, bit for bit, whatever shares
+ *    the call.
  *
  * It knows nothing of sampling: logits out, tokens in.
  *
- * IDLE  -> CHAIN  draft_begin   cell n_past - 1 encoded, its logits given
- * CHAIN -> CHAIN  draft_next    one more cell behind it
+ * IDLE  -> CHAIN  draft_steps   cell n_past - 1 encoded, its logits given
+ * CHAIN -> CHAIN  draft_steps   one more cell behind it
  * any   -> IDLE   draft_end, draft_observe, draft_reset
  */
 #ifndef DRAFT_DRAFT_H
@@ -51,8 +54,8 @@ uint64_t draft_failed(const drafter *d); /* times that memory for cells was want
 /* Make cells first .. first + n - 1 writable. The functions below do it for what they write. Errors: NOMEM;
  * what is readable is unchanged. */
 ft_status draft_reserve(drafter *d, int first, int n, ft_error *err) MUST_CHECK;
-/* Arena that the calls below need, when n_row rows are observed at once. */
-size_t draft_scratch(const model *m, const draft_params *p, int n_row);
+/* Arena that the calls below need, when n_row rows are observed at once, and n drafters step at once. */
+size_t draft_scratch(const model *m, const draft_params *p, int n_row, int n);
 
 /* Hidden rows [n][width] of committed positions first .. first + n - 1. tok: ids of all positions
  * below first + n. n_end: positions that will be committed when all of this input is; rows that no
@@ -62,12 +65,20 @@ void draft_observe(drafter *d, arena *scratch, const int32_t *tok, int first, in
 
 /* Are drafts possible behind position n_past - 1? (Its hidden row waits.) */
 bool draft_ready(const drafter *d, int n_past);
-/* next: the decided token of position n_past, not evaluated yet. tok as above. Logits [head rows] of
- * the first draft, owned by d until the next call; NULL: no memory for its cells, d is as before. Needs
- * draft_ready. */
-const float *draft_begin(drafter *d, arena *scratch, const int32_t *tok, int n_past, int32_t next);
-/* tok: the draft just chosen. Logits of the next one. */
-const float *draft_next(drafter *d, arena *scratch, int32_t tok);
+/* A step of one drafter. The first of a chain needs draft_ready, the ids of all positions and, as next, the
+ * decided token of position n_past, which is not evaluated yet; one that goes on has tok NULL and the draft
+ * just chosen. logits: out, [head rows] for the draft to choose, in the buffer of the call; NULL: a first step
+ * without memory for its cells, which was not made, and d is as before. */
+typedef struct {
+    drafter *d;
+    const int32_t *tok; /* [n_past] */
+    int n_past;
+    int32_t next;
+    const float *logits;
+} draft_step;
+/* Steps of n >= 1 drafters, each another one, of one model with the same weights and head, in one call of
+ * the block. logits [n][head rows], device: where the rows go. */
+void draft_steps(draft_step *step, int n, float *logits, arena *scratch);
 void draft_end(drafter *d);
 
 /* Hidden row [width] that the last step handed on. */

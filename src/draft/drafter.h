@@ -20,7 +20,6 @@ struct drafter {
     /* The chain. */
     int chain_cell; /* of the last step; -1: none */
     float *chain;   /* [width], hidden row of the last step, device */
-    float *logits;  /* [head rows], device */
     int32_t *list;  /* [max list], device */
     int n_list;
 };

@@ -127,8 +127,8 @@ static ft_status check(const subject *s, const ft_account_params *p, dtype *kv, 
 
 /* ---- Accounts --------------------------------------------------------------------------------- */
 
-static ft_status draft_step(const subject *s, const ft_account_params *p, dtype kv, sums *to,
-                            ft_error *err)
+static ft_status step_of_drafter(const subject *s, const ft_account_params *p, dtype kv, sums *to,
+                                 ft_error *err)
 {
     model_mtp planned;
     const model_mtp *w = s->held;
@@ -170,7 +170,7 @@ static ft_status fill(const subject *s, const ft_account_params *p, ft_account *
     TRY(check(s, p, &kv, err));
     sums to = {.a = out};
     if (p->step == FT_STEP_DRAFT)
-        TRY(draft_step(s, p, kv, &to, err));
+        TRY(step_of_drafter(s, p, kv, &to, err));
     else
         trunk_step(s, p, kv, &to);
     return to.failed ? err_set(err, FT_NOMEM, "account: its lines") : FT_OK;

@@ -49,7 +49,7 @@ static size_t scratch_bytes(const ft_model *m, const ft_batch_params *r)
     int n = batch_rows(r);
     const draft_params dp = {.n_window = SESSION_WINDOW};
     size_t trunk = layer_scratch(m->be, m->m, n, n, r->n_ctx);
-    size_t draft = m->m->has_mtp ? draft_scratch(m->m, &dp, n) : 0;
+    size_t draft = m->m->has_mtp ? draft_scratch(m->m, &dp, n, r->n_session) : 0;
     return trunk > draft ? trunk : draft;
 }
 

@@ -58,14 +58,13 @@ static ft_status chain_rows(const ft_session *s, drafter *d, arena *scratch, con
         e->chain_tokens[0] = next;
     int32_t id = next;
     for (int i = 0; i < e->n_chain; i++) {
-        const float *row =
-            i == 0 ? draft_begin(d, scratch, tok, n_tok, id) : draft_next(d, scratch, id);
-        if (!row)
+        draft_step step = {.d = d, .tok = i == 0 ? tok : NULL, .n_past = n_tok, .next = id};
+        draft_steps(&step, 1, e->logits + (size_t)(n_tok - 1 + i) * vocab, scratch);
+        if (!step.logits)
             return err_set(err, FT_NOMEM, "eval: cells of a chain");
-        memcpy(e->logits + (size_t)(n_tok - 1 + i) * vocab, row, vocab * sizeof *row);
         if (e->chain_hidden)
             memcpy(e->chain_hidden + (size_t)i * width, draft_hidden(d), width * sizeof(float));
-        id = best_of(row, h->n_vocab);
+        id = best_of(step.logits, h->n_vocab);
         if (e->chain_tokens)
             e->chain_tokens[i + 1] = id;
     }
@@ -113,7 +112,7 @@ ft_status ft_session_eval_draft(ft_session *s, const int32_t *tok, int n_tok,
     ft_status st = hidden ? draft_create(&d, s->model->be, m, &p, err)
                           : err_set(err, FT_NOMEM, "eval: hidden rows of %d tokens", n_tok);
     if (st == FT_OK) {
-        size_t rows = draft_rows_scratch(d, s->batch->n_chunk), steps = draft_scratch(m, &p, 1);
+        size_t rows = draft_rows_scratch(d, s->batch->n_chunk), steps = draft_scratch(m, &p, 1, 1);
         st = arena_init(&scratch, rows > steps ? rows : steps, "eval: scratch", err);
     }
     if (st == FT_OK)

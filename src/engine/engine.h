@@ -43,7 +43,7 @@ struct ft_batch {
     arena scratch;
     int32_t *tok, *want; /* [n_row], [n_want] */
     layer_seg *seg;      /* [n_session] */
-    float *logits;       /* [n_want][n_vocab] */
+    float *logits;       /* [n_want][n_vocab]; before the call, those of the drafters */
     float *hidden;       /* [n_row][width]: rows of the last call */
 };
 

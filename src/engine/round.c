@@ -68,34 +68,64 @@ static int scripted(ft_generation *g, int k)
     return n;
 }
 
-/* The next step of g's chain; it goes on drafting if it got a draft and wants more. Their history, the
- * pending token and the drafts so far, is put where verification will put it anyway. */
-static void draft_one(ft_generation *g)
+/* The next step of g's chain. Its history, the pending token and the drafts so far, is put where
+ * verification will put it anyway. */
+static draft_step next_step(const ft_generation *g)
 {
     ft_session *s = g->s;
-    int n = g->n_draft, n_past = s->state->n_past;
-    int32_t *tok = s->state->tok + n_past;
-    double t0 = engine_now(), sampled = g->stats.sample_seconds;
-    tok[0] = s->pending;
-    arena *scratch = &s->batch->scratch;
-    const float *row = n == 0 ? draft_begin(s->drafter, scratch, s->state->tok, n_past, s->pending)
-                              : draft_next(s->drafter, scratch, g->draft[n - 1]);
-    if (!row) { /* counted by the drafter */
-        g->drafting = false;
-        return;
-    }
+    int n_past = s->state->n_past;
+    if (g->n_draft > 0)
+        return (draft_step){.d = s->drafter, .next = g->draft[g->n_draft - 1]};
+    s->state->tok[n_past] = s->pending;
+    return (draft_step){
+        .d = s->drafter, .tok = s->state->tok, .n_past = n_past, .next = s->pending};
+}
+
+/* The step's logits are there: g goes on drafting if it gets a draft from them and wants more. */
+static void take_draft(ft_generation *g, const float *logits)
+{
+    ft_session *s = g->s;
+    int n = g->n_draft;
     sample_dist *q = g->q ? &g->q[n] : &s->q;
-    g->stats.draft.steps += row != NULL;
-    g->drafting = row && propose(g, row, n, q); /* no memory for cells: counted by the drafter */
+    g->stats.draft.steps++;
+    g->drafting = propose(g, logits, n, q);
     if (g->drafting) {
         g->draft[n] = verify_draft(&g->round, n, q);
-        tok[1 + n] = g->draft[n];
+        s->state->tok[s->state->n_past + 1 + n] = g->draft[n];
         g->n_draft = n + 1;
         g->drafting = g->n_draft < g->k_draft;
     }
     if (!g->drafting)
         draft_end(s->drafter);
-    g->stats.draft.draft_seconds += engine_now() - t0 - (g->stats.sample_seconds - sampled);
+}
+
+/* A step of each of g [n] that is drafting, in one call. Returns how many went on. */
+static int draft_together(ft_generation *const *g, int n)
+{
+    draft_step step[BATCH_MAX_SESSION];
+    ft_generation *of[BATCH_MAX_SESSION];
+    int n_step = 0;
+    for (int i = 0; i < n; i++)
+        if (g[i]->drafting) {
+            of[n_step] = g[i];
+            step[n_step++] = next_step(g[i]);
+        }
+    if (n_step == 0)
+        return 0;
+    ft_batch *b = g[0]->s->batch;
+    double t0 = engine_now();
+    draft_steps(step, n_step, b->logits, &b->scratch);
+    double shared = engine_now() - t0; /* of everyone: all of them waited for it */
+    for (int i = 0; i < n_step; i++) {
+        double t1 = engine_now(), sampled = of[i]->stats.sample_seconds;
+        if (step[i].logits)
+            take_draft(of[i], step[i].logits);
+        else
+            of[i]->drafting = false; /* no memory for cells: counted by the drafter */
+        of[i]->stats.draft.draft_seconds +=
+            shared + engine_now() - t1 - (of[i]->stats.sample_seconds - sampled);
+    }
+    return n_step;
 }
 
 /* Before the drafts of a round: how many, by which rule. */
@@ -123,18 +153,9 @@ static void begin(ft_generation *g)
 
 void round_prepare(ft_generation *const *g, int n)
 {
-    bool more = false;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         begin(g[i]);
-        more |= g[i]->drafting;
-    }
-    while (more) {
-        more = false;
-        for (int i = 0; i < n; i++) {
-            if (g[i]->drafting)
-                draft_one(g[i]);
-            more |= g[i]->drafting;
-        }
+    while (draft_together(g, n) > 0) {
     }
     for (int i = 0; i < n; i++) {
         ft_generation *x = g[i];
@@ -216,7 +237,7 @@ static ft_status accept(ft_generation *g, const float *logits, int pos, int *n_k
 static void measured(ft_generation *g, int n_kept, double catch_up_s)
 {
     const ft_generate_stats *s = &g->stats;
-    double own = g->alone ? 0 : NAN;
+    double own = g->alone ? 0 : (double)NAN;
     adapt_round r = {.n_step = (int)(s->draft.steps - g->cost.steps),
                      .n_draft = g->n_draft,
                      .n_accept = n_kept,

@@ -173,8 +173,8 @@ typedef void kern_attn_fn(const kern_attn *a);
 /* ---- The table ---------------------------------------------------------------------------- */
 
 typedef struct {
-    const char
-        *name; /* of the strongest level in it: "generic", "avx2", "avx512", "neon", "i8mm" */
+    /* Of the strongest level in it: "generic", "avx2", "avx512", "neon", "i8mm". */
+    const char *name;
     kern_quant_q8_fn *quant_q8;
     kern_act act[KERN_N_TYPE];
     kern_matmul_fn *matmul[KERN_N_TYPE]; /* NULL where act is KERN_ACT_NONE */

@@ -399,6 +399,8 @@ static ft_status put_messages(renderer *r, const jdoc_node *messages, const jdoc
     TRY(read_role(r, m, &after));
     r->i = 0;
     TRY(put_system(r, after == ROLE_SYSTEM ? m : NULL, tools));
+    if (r->out->text.len == 0) /* the system message ends where it would begin */
+        buf_put(&r->out->turn_end, &r->out->text.len, sizeof r->out->text.len);
     for (const jdoc_node *next; m; m = next, r->i++) {
         before = who;
         who = after;

@@ -41,9 +41,9 @@ typedef struct {
 
 typedef struct {
     buf text;
-    buf markup;   /* of chat_markup, ascending */
-    buf turn_end; /* of size_t, ascending: bytes of text behind the system message, if any, and behind
-                   * every further one; tool answers in a row are one turn. Not behind the generation
+    buf markup; /* of chat_markup, ascending */
+    buf turn_end; /* of size_t, ascending: bytes of text behind the system message (0 without one), and
+                   * behind every further one; tool answers in a row are one turn. Not behind the generation
                    * prompt */
 } chat_text;
 

@@ -38,6 +38,20 @@ fi
 good bench -m "$tmp/m.gguf" "${few[@]}" --draft-max 0 --prompt 0
 grep -qE '^ +0  (drafting|draft step|verif|prompt)' "$tmp/out" && fail "lines that were not asked for: $(cat "$tmp/out")"
 
+# Several sessions at once: a line for every count, one alone first; JSON; without drafts; bench/sessions.sh.
+good bench -m "$tmp/m.gguf" "${few[@]}" --sessions 2,3 --depths 0,40 --draft-max 2
+[ "$(grep -cE '^ +(0|40) +(-|2) +[123] +0 +[0-9.]+ +[0-9.]+ % +[0-9.]+ +[1-3]\.[0-9]+ ' "$tmp/out")" -eq 12 ] ||
+    fail "want 2 depths x 2 ways x 3 counts: $(cat "$tmp/out")"
+[ "$(grep -cE '^ +(0|40) +(-|2) +1 +0 +[0-9.]+ +[0-9.]+ % +1\.00 ' "$tmp/out")" -eq 4 ] || fail "one by one is 1"
+awk 'length > 100' "$tmp/out" >"$tmp/wide"
+[ ! -s "$tmp/wide" ] || fail "wide lines: $(cat "$tmp/wide")"
+good bench -m "$tmp/m.gguf" "${few[@]}" --sessions 2 --draft-max 0 --json
+json "$tmp/out"
+[ "$(grep -c '"sessions"' "$tmp/out")" -eq 2 ] || fail "want lines of 1 and 2 sessions: $(cat "$tmp/out")"
+bench/sessions.sh -o "$FORETOKEN" -m "$tmp/m.gguf" -s 2 -n 6 -r 1 >"$tmp/out" 2>"$tmp/err" ||
+    fail "sessions.sh: $(cat "$tmp/err")"
+[ "$(grep -c '^load average' "$tmp/out")" -eq 2 ] || fail "sessions.sh: $(cat "$tmp/out")"
+
 # Text instead of random tokens.
 good bench -m "$tmp/m.gguf" "${few[@]}" -f README.md
 : >"$tmp/empty"
@@ -74,6 +88,9 @@ bad 2 "--depths: '' is not one of" bench -m "$tmp/m.gguf" --depths 0,
 bad 2 "--depths: '1.5' is not one of" bench -m "$tmp/m.gguf" --depths 1.5
 bad 2 "--temps: '-1' is not one of" bench -m "$tmp/m.gguf" --temps=-1
 bad 2 "--temps: 'nan' is not one of" bench -m "$tmp/m.gguf" --temps nan
+bad 2 "--sessions: '0' is not one of" bench -m "$tmp/m.gguf" --sessions 1,0
+bad 2 "--sessions: '65' is not one of" bench -m "$tmp/m.gguf" --sessions 65
+bad 2 "no --csv or --svg" bench -m "$tmp/m.gguf" --sessions 2 --csv "$tmp/x.csv"
 bad 2 "--rules: 'blocks' is not one of" bench -m "$tmp/m.gguf" --rules coupled,blocks
 bad 2 "--repeat: '0' is not a whole number from 1 to 100" bench -m "$tmp/m.gguf" --repeat 0
 bad 2 "type: 'iq9' cannot be multiplied" bench --kernels --type iq9
@@ -126,6 +143,6 @@ if command -v curl >/dev/null; then
     [ "$(grep -cE '^fake +drafting +temp=(0|0\.7) +[0-9.]+ +2\.50 ' "$tmp/out")" -eq 2 ] || fail "compare.sh -D: $(cat "$tmp/out")"
 fi
 
-help_lists bench --model -t, --shape --type --layers --ngram-rows --write-synthetic --depths --prompt --decode --temps \
-    --rules --draft-max --draft-adaptive --file --repeat --seed --kernels --csv --svg --json
+help_lists bench --model -t, --checkpoint-mem --shape --type --layers --ngram-rows --write-synthetic --depths --prompt --decode --temps \
+    --rules --draft-max --draft-adaptive --sessions --file --repeat --seed --kernels --csv --svg --json
 finish

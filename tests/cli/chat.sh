@@ -64,7 +64,7 @@ for file in array on; do
 done
 
 # What is refused.
-bad 2 "no conversation; give one with --render" chat
+bad 2 "no model; give one with -m FILE" chat
 bad 2 "unexpected argument" chat "$tmp/c.json"
 bad 1 "$tmp/none.json" chat --render "$tmp/none.json"
 bad 1 "none.gguf" chat --render "$tmp/c.json" -m "$tmp/none.gguf"

@@ -2,6 +2,7 @@
  * bytes, moved; and what happens when there is no memory for them. Hidden rows are made up. */
 #include "base/mem.h"
 #include "draft/snapshot.h"
+#include "support/draftone.h"
 #include "support/longseq.h"
 
 enum { WINDOW = 20, SINK = 8, ROWS = 64, N_TOK = 3000 };
@@ -25,7 +26,8 @@ static void open_fixture(fixture *f, model_arch arch, dtype kv_type)
                           .kv_type = kv_type,
                           .w = &m->mtp,
                           .head = &m->mtp.head};
-    assert_int_equal(arena_init(&f->scratch, draft_scratch(m, &f->p, ROWS), "test", NULL), FT_OK);
+    assert_int_equal(arena_init(&f->scratch, draft_scratch(m, &f->p, ROWS, 1), "test", NULL),
+                     FT_OK);
     for (int i = 0; i <= N_TOK; i++)
         f->tok[i] = rig_token(1, i, f->r.n_vocab);
     size_t n = (size_t)N_TOK * (size_t)f->r.width;
@@ -68,10 +70,10 @@ static void chain(fixture *f, drafter *d, int n_past, float *logits)
 {
     size_t v = (size_t)f->p.head->n_row;
     for (int i = 0; i < 3; i++) {
-        const float *row = i == 0 ? draft_begin(d, &f->scratch, f->tok, n_past, f->tok[n_past])
-                                  : draft_next(d, &f->scratch, i);
-        assert_non_null(row);
-        memcpy(logits + (size_t)i * v, row, v * sizeof *row);
+        float *row = logits + (size_t)i * v;
+        assert_ptr_equal(i == 0 ? draft_first(d, &f->scratch, f->tok, n_past, f->tok[n_past], row)
+                                : draft_on(d, &f->scratch, i, row),
+                         row);
     }
     draft_end(d);
 }
@@ -302,7 +304,7 @@ static void test_drafter_without_memory_goes_on_and_counts(void **state)
     uint64_t then = draft_digest(d);
     for (int i = 1; i <= 2; i++) { /* the chain's page: none, then half of one */
         mem_fail_at(i);
-        assert_null(draft_begin(d, &f.scratch, f.tok, 510, f.tok[510]));
+        assert_null(draft_first(d, &f.scratch, f.tok, 510, f.tok[510], x));
         assert_true(draft_digest(d) == then && draft_ready(d, 510));
         assert_int_equal(draft_failed(d), i);
     }

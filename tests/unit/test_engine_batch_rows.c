@@ -1,5 +1,5 @@
 /* test_engine_batch_rows.c - who gets which rows of a step, that every token of a prompt is evaluated
- * once, and what happens near the end of the context.
+ * once, what drafts made together count for, and what happens near the end of the context.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,6 +190,50 @@ static void test_batch_reads_every_token_once(void **state)
     }
 }
 
+/* ---- Drafts made together ------------------------------------------------------------------------------- */
+
+/* Catches a shared draft step that counts for one of those who took part, or for one who did not: two make
+ * the same number of drafts, in the same steps, and the third has them from elsewhere. What is not shared
+ * of a step's time is a hundredth of it or so, so that a busy machine cannot hide a time that is missing. */
+static void test_batch_drafts_made_together_count_for_each(void **state)
+{
+    (void)state;
+    enum { N_MADE = 40, K = 3 };
+    ft_model *m = rig_model(MODEL_QWEN4EXP);
+    ft_batch *b = br_batch(m, 3, 64, 192);
+    br_slot *x = calloc(3, sizeof *x);
+    br_request r[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = prompt_of(1, 20, N_MADE);
+        r[i].p.sample.temp = 0; /* drawing takes next to no time */
+        br_draft(&r[i], i < 2 ? BR_OWN : BR_WRONG, K);
+    }
+    br_trace *want = br_solo(m, &r[0], NULL, 192);
+    for (int i = 0; i < 3; i++) {
+        br_open(&x[i], m, b, 0);
+        br_begin(&x[i], &r[i], want);
+    }
+    br_run(b, x, 3);
+    const ft_draft_stats *d[3];
+    for (int i = 0; i < 3; i++) {
+        br_end(&x[i]);
+        d[i] = &x[i].t.stats.draft;
+        assert_true(d[i]->drafted >= N_MADE / 2);
+    }
+    assert_int_equal(d[0]->steps, d[0]->drafted);
+    assert_int_equal(d[1]->steps, d[0]->steps);
+    assert_true(d[0]->draft_seconds > 0.1 * d[1]->draft_seconds);
+    assert_true(d[1]->draft_seconds > 0.1 * d[0]->draft_seconds);
+    assert_true(d[0]->draft_seconds < x[0].t.stats.decode_seconds);
+    assert_true(d[2]->steps == 0 && d[2]->draft_seconds == 0);
+    for (int i = 0; i < 3; i++)
+        br_close(&x[i]);
+    free(want);
+    free(x);
+    ft_batch_free(b);
+    ft_model_close(m);
+}
+
 /* ---- The end of the context ------------------------------------------------------------------------------ */
 
 /* Catches drafts past the end of the context, a token lost or too many there, and a prompt shortened in
@@ -238,13 +282,55 @@ static void test_batch_near_the_end_of_the_context(void **state)
     }
 }
 
+/* Catches limits taken from the sum of all slots, or from a context of its own for the draft head: one to
+ * three slots of tiny, odd and large contexts, whose texts, drafts and acceptance are all the same. B063
+ * B064 */
+static void test_batch_size_of_the_context_changes_nothing(void **state)
+{
+    (void)state;
+    enum { N_TEXT = 24 };
+    ft_model *m = rig_model(MODEL_QWEN4EXP);
+    br_request r[3];
+    br_trace *want[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = prompt_of(i, 20 + i, N_TEXT);
+        br_draft(&r[i], BR_OWN, 3);
+        want[i] = br_solo(m, &r[i], NULL, 1000);
+        assert_true(want[i]->stats.draft.drafted > 10);
+    }
+    for (int size = 0; size < 40; size++) {
+        int n_slot = 1 + size % 3, n_ctx = size == 39 ? 1 << 16 : 21 + N_TEXT + size * size;
+        ft_batch *b = br_batch(m, n_slot, 16, n_ctx);
+        br_slot *x = calloc(3, sizeof *x);
+        for (int i = 0; i < n_slot; i++) {
+            br_open(&x[i], m, b, 0);
+            br_begin(&x[i], &r[i], NULL);
+        }
+        br_run(b, x, n_slot);
+        for (int i = 0; i < n_slot; i++) {
+            br_end(&x[i]);
+            br_same(&x[i].t, want[i], "another context");
+            assert_int_equal(x[i].t.stats.draft.drafted, want[i]->stats.draft.drafted);
+            assert_int_equal(x[i].t.stats.draft.accepted, want[i]->stats.draft.accepted);
+            br_close(&x[i]);
+        }
+        free(x);
+        ft_batch_free(b);
+    }
+    for (int i = 0; i < 3; i++)
+        free(want[i]);
+    ft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_prompts_share_the_rows_of_a_step),
         cmocka_unit_test(test_batch_nobody_starves),
         cmocka_unit_test(test_batch_reads_every_token_once),
+        cmocka_unit_test(test_batch_drafts_made_together_count_for_each),
         cmocka_unit_test(test_batch_near_the_end_of_the_context),
+        cmocka_unit_test(test_batch_size_of_the_context_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "state/snapshot.h"
+#include "support/draftone.h"
 #include "support/enginerig.h"
 
 static const model_arch family[] = {MODEL_QWEN35, MODEL_QWEN35MOE, MODEL_QWEN4EXP};
@@ -100,7 +101,8 @@ static void test_shift_keeps_the_drafter_cells_that_are_true(void **state)
         assert_int_equal(draft_ready(s->drafter, n_past), table[i].want > 0);
         if (table[i].want == 0)
             continue;
-        assert_non_null(draft_begin(s->drafter, &s->batch->scratch, s->state->tok, n_past, 5));
+        assert_non_null(draft_first(s->drafter, &s->batch->scratch, s->state->tok, n_past, 5,
+                                    s->batch->logits));
         if (draft_last_read(s->drafter) != table[i].want)
             fail_msg("case %zu: %d cells read", i, draft_last_read(s->drafter));
         draft_end(s->drafter);

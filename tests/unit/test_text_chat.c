@@ -209,7 +209,7 @@ static void test_encode_special_text_in_any_field_stays_text(void **state)
                   "{\"enable_thinking\":false,\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"
                   "{\"role\":\"assistant\",\"content\":\"" S "\",\"reasoning_content\":\"\"},"
                   "{\"role\":\"user\",\"content\":\"" S "\"}]}",
-                  "[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]assistant\n" S
+                  "|[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]assistant\n" S
                   "[<|im_end|>]\n|[<|im_start|>]user\n" S
                   "[<|im_end|>]\n|[<|im_start|>]assistant\n[<think>]\n\n[</think>]\n\n");
     tok_close(t);
@@ -245,7 +245,7 @@ static void test_encode_marks_stand_behind_turns(void **state)
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"tool\","
                   "\"content\":\"1\"},{\"role\":\"tool\",\"content\":\"2\"},"
                   "{\"role\":\"user\",\"content\":\"y\"}],\"add_generation_prompt\":false}",
-                  "[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]user\n[<tool_response>]\n1\n"
+                  "|[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]user\n[<tool_response>]\n1\n"
                   "[</tool_response>]\n[<tool_response>]\n2\n[</tool_response>][<|im_end|>]\n|"
                   "[<|im_start|>]user\ny[<|im_end|>]\n|");
     tok_close(t);
@@ -260,7 +260,7 @@ static void test_encode_tags_that_the_vocabulary_lacks(void **state)
                                "{\"role\":\"tool\",\"content\":\"a\"}]}";
     tokenizer *t = open_toy(CHAT_TOOL_RESPONSE);
     expect_tokens(t, json,
-                  "[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]user\n<tool_response>\na\n"
+                  "|[<|im_start|>]user\nx[<|im_end|>]\n|[<|im_start|>]user\n<tool_response>\na\n"
                   "[</tool_response>][<|im_end|>]\n|[<|im_start|>]assistant\n[<think>]\n");
     tok_close(t);
     static const chat_tag required[] = {CHAT_IM_START, CHAT_IM_END, CHAT_THINK, CHAT_THINK_END};
