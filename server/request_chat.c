@@ -111,6 +111,21 @@ bool take_modalities(request *r, const char *name, json_t *v, const request_defa
     return true;
 }
 
+/* "developer" is the API's newer name of the system message; the chat form knows the older one alone. */
+static bool rename_developer(json_t *messages)
+{
+    size_t i;
+    json_t *m;
+    json_array_foreach(messages, i, m)
+    {
+        const char *role = json_string_value(json_object_get(m, "role"));
+        if (role && strcmp(role, "developer") == 0 &&
+            json_object_set_new(m, "role", json_string("system")) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool request_chat_finish(request *r, api_error *e)
 {
     json_t *messages = json_object_get(r->json, "messages");
@@ -130,6 +145,8 @@ bool request_chat_finish(request *r, api_error *e)
     if (r->gen.n_top > 0 && !r->logprobs)
         return api_fail(e, 400, "invalid_value", "top_logprobs",
                         "top_logprobs: only allowed together with logprobs: true");
+    if (!rename_developer(messages))
+        return api_fail(e, 500, NULL, NULL, "no memory for the conversation");
     json_t *chat = json_pack("{s:O, s:b}", "messages", messages, "enable_thinking", r->thinking);
     if (chat && use_tools && json_object_set(chat, "tools", tools) != 0) {
         json_decref(chat);

@@ -245,6 +245,19 @@ static void test_chat_fields_are_applied(void **state)
     request_deinit(&r);
 }
 
+/* Would catch a client of the newer API refused for the name of its first message. */
+static void test_chat_developer_message_is_the_system_message(void **state)
+{
+    (void)state;
+    request r;
+    good(&r, REQUEST_CHAT,
+         "{\"messages\": [{\"role\": \"developer\", \"content\": \"a\"}, {\"role\": \"user\", "
+         "\"content\": \"developer\"}]}");
+    assert_non_null(strstr(r.chat, "{\"role\":\"system\",\"content\":\"a\"}"));
+    assert_non_null(strstr(r.chat, "{\"role\":\"user\",\"content\":\"developer\"}"));
+    request_deinit(&r);
+}
+
 /* Would catch a promise that is not kept: a forced call, JSON by schema, an effort. B108 */
 static void test_chat_promises_that_cannot_be_kept_are_refused(void **state)
 {
@@ -449,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_values_outside_their_range_are_refused),
         cmocka_unit_test(test_more_tokens_than_the_server_allows_are_refused),
         cmocka_unit_test(test_chat_fields_are_applied),
+        cmocka_unit_test(test_chat_developer_message_is_the_system_message),
         cmocka_unit_test(test_chat_promises_that_cannot_be_kept_are_refused),
         cmocka_unit_test(test_json_nested_deeply_is_refused),
         cmocka_unit_test(test_brackets_in_strings_do_not_nest),
