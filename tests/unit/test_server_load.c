@@ -1,6 +1,11 @@
-/* test_server_load.c - many clients at once, the queue, limits of time, keys, and the end. */
+/* test_server_load.c - many clients at once, the queue, limits of time, keys, and the end.
+ *
+ * test_server_load [SECONDS]: the clients that come and go do so for SECONDS twice, and no other test runs
+ * (tests/long/server-clients.sh). */
 #include <malloc.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "support/serverrig.h"
 
@@ -36,6 +41,8 @@ static server_params long_params(int n_slot, int n_queue)
 /* ---- Eight clients ---- */
 
 enum { N_CLIENT = 8, N_ASK = 12, N_SEED = 6, N_TOK = 60 };
+
+static int load_seconds; /* 0: N_ASK requests each */
 
 typedef struct {
     rig_server *rig;
@@ -98,7 +105,8 @@ static void ask_once(client *c)
 static void *run_client(void *ctx)
 {
     client *c = ctx;
-    for (int i = 0; i < N_ASK; i++)
+    time_t end = time(NULL) + load_seconds;
+    for (int i = 0; i < N_ASK || time(NULL) < end; i++)
         ask_once(c);
     return NULL;
 }
@@ -160,6 +168,9 @@ static void test_eight_clients_that_come_and_go_get_their_own_texts(void **state
             n_left += c[i].n_left;
         }
         assert_true(n_whole > 30 && n_left > 10);
+        if (load_seconds > 0)
+            print_message("round %d: %d answers, each that of its solo run; %d left early\n", round,
+                          n_whole, n_left);
         assert_true(rig_wait_metric(&rig, "foretoken_slots_busy", 0, 10));
         assert_true(rig_wait_metric(&rig, "foretoken_connections", 1, 10));
         pthread_mutex_lock(&rig.lock);
@@ -402,8 +413,15 @@ static void test_conversations_are_continued_not_read_again(void **state)
     rig_server_stop(&rig);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const struct CMUnitTest clients[] = {
+        cmocka_unit_test(test_eight_clients_that_come_and_go_get_their_own_texts),
+    };
+    if (argc > 1) {
+        load_seconds = (int)strtol(argv[1], NULL, 10);
+        return cmocka_run_group_tests(clients, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_eight_clients_that_come_and_go_get_their_own_texts),
         cmocka_unit_test(test_full_queue_refuses_and_waiting_streams_hear_something),
