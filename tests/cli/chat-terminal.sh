@@ -50,6 +50,7 @@ keys 'H\303\244\342\202\254\177llo\n'
 sleep 0.5
 keys '\003'
 waits "end: cancelled"
+waits "> " 2 # before the prompt it would be the second Ctrl-C in a row
 keys 'never said\003'
 waits "[Ctrl-C again, or Ctrl-D, ends]"
 keys '/set n-predict 5\n'
@@ -96,6 +97,7 @@ waits "s left"
 sleep 0.1
 keys '\003'
 waits "[stopped while reading: "
+waits "> " 6
 # Twice ends.
 keys '\003'
 waits "[Ctrl-C again, or Ctrl-D, ends]"
