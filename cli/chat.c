@@ -50,7 +50,7 @@ static void talk(chat *c)
         if (interrupt_count() > 1 || (stopped && armed))
             break;
         if (stopped && c->lines.terminal)
-            chat_note(c, "[Ctrl-C again, or Ctrl-D, ends]");
+            chat_note("[Ctrl-C again, or Ctrl-D, ends]");
         armed = stopped;
         interrupt_forget();
     }

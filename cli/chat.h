@@ -175,7 +175,7 @@ typedef struct {
 bool chat_answer(chat *c, conversation *before);
 
 /* A message for the user, printf's way; chat_fail: of something that was not done. */
-void chat_note(chat *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void chat_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void chat_fail(chat *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chat_fail_status(chat *c, ft_status st, const ft_error *err);
 

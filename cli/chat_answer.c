@@ -10,9 +10,8 @@
 
 /* ---- Messages for the user ------------------------------------------------------------------------------ */
 
-void chat_note(chat *c, const char *fmt, ...)
+void chat_note(const char *fmt, ...)
 {
-    (void)c;
     va_list ap;
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -246,8 +245,7 @@ static void say_why_not(chat *c, const answering *a, ft_status st)
     chat_show_break(c);
     chat_show_error(c, a->err.code != FT_OK ? a->err.msg : ft_status_text(st));
     if (st == FT_CANCELLED) {
-        chat_note(c,
-                  "[stopped while reading: what was read, %d tokens, is known; the conversation is "
+        chat_note("[stopped while reading: what was read, %d tokens, is known; the conversation is "
                   "as before]",
                   ft_session_n_past(c->s));
         c->failed = true;

@@ -36,7 +36,7 @@ static ft_status add_text(chat *c, const char *role, const char *text, size_t le
     char *owned;
     TRY(valid_text(c, &text, &len, &owned, err));
     if (owned)
-        chat_note(c, "[bytes that are no UTF-8 were replaced]");
+        chat_note("[bytes that are no UTF-8 were replaced]");
     ft_status st = strcmp(role, "system") == 0 ? conversation_set_system(&c->talk, text, len, err)
                                                : conversation_add(&c->talk, role, text, len, err);
     ft_free(owned);
@@ -117,8 +117,8 @@ bool chat_save(chat *c, const char *path)
     bool ok = state && session_save_file("chat", c->s, state, &p, NULL) < 0;
     free(state);
     if (ok)
-        chat_note(c, "[saved: %s, %d messages; %s.session, %d tokens]", path,
-                  conversation_n(&c->talk), path, ft_session_n_past(c->s));
+        chat_note("[saved: %s, %d messages; %s.session, %d tokens]", path, conversation_n(&c->talk),
+                  path, ft_session_n_past(c->s));
     else
         c->failed = true;
     return ok;
@@ -141,7 +141,7 @@ static void load_state(chat *c, const char *path)
         err_set(&err, FT_MISMATCH, "%s: its cells are not those that the model computes", state);
     }
     if (err.code != FT_OK)
-        chat_note(c, "[%s: the conversation will be read again]", err.msg);
+        chat_note("[%s: the conversation will be read again]", err.msg);
     free(state);
 }
 
@@ -156,7 +156,7 @@ bool chat_load(chat *c, const char *path)
     }
     conversation_replace(&c->talk, &talk);
     load_state(c, path);
-    chat_note(c, "[loaded: %s, %d messages]", path, conversation_n(&c->talk));
+    chat_note("[loaded: %s, %d messages]", path, conversation_n(&c->talk));
     return true;
 }
 
@@ -234,7 +234,7 @@ static void do_undo(chat *c, const char *arg)
     int i = question(c, "/undo");
     if (i < 0)
         return;
-    chat_note(c, "[taken back: %s]", conversation_text(&c->talk, i));
+    chat_note("[taken back: %s]", conversation_text(&c->talk, i));
     conversation_go_back(&c->talk, i, false);
 }
 
@@ -243,7 +243,7 @@ static void do_clear(chat *c, const char *arg)
     (void)arg;
     int n_system = conversation_n_system(&c->talk);
     conversation_clear(&c->talk);
-    chat_note(c, "[the conversation is empty%s]", n_system ? ", but for the system message" : "");
+    chat_note("[the conversation is empty%s]", n_system ? ", but for the system message" : "");
 }
 
 static void do_system(chat *c, const char *arg)
@@ -251,9 +251,9 @@ static void do_system(chat *c, const char *arg)
     if (*arg)
         chat_set_system(c, strcmp(arg, "-") == 0 ? "" : arg);
     if (conversation_n_system(&c->talk))
-        chat_note(c, "[system: %s]", conversation_text(&c->talk, 0));
+        chat_note("[system: %s]", conversation_text(&c->talk, 0));
     else
-        chat_note(c, "[no system message]");
+        chat_note("[no system message]");
 }
 
 static void do_tool(chat *c, const char *arg)
@@ -267,7 +267,7 @@ static void do_tool(chat *c, const char *arg)
     } else if (add_text(c, "tool", arg, strlen(arg), &err) != FT_OK) {
         chat_fail_status(c, err.code, &err);
     } else {
-        chat_note(c, "[calls that still wait for an answer: %d]", n - 1);
+        chat_note("[calls that still wait for an answer: %d]", n - 1);
     }
 }
 
@@ -317,7 +317,7 @@ static void do_thinking(chat *c, const char *arg)
 {
     if (*arg)
         set_option(c, "thinking", arg);
-    chat_note(c, "[thinking: %s]", c->o->thinking);
+    chat_note("[thinking: %s]", c->o->thinking);
 }
 
 static void do_set(chat *c, const char *arg)
@@ -363,12 +363,13 @@ static const struct {
 
 static void do_help(chat *c, const char *arg)
 {
+    (void)c;
     (void)arg;
     for (size_t i = 0; i < sizeof command / sizeof *command; i++)
         fprintf(stderr, "  %-10s %-16s %s\n", command[i].name, command[i].arg, command[i].about);
-    chat_note(c, "A message of several lines: end a line with \\, or put it between \"\"\". One "
-                 "that begins\n"
-                 "with a slash: write two. Ctrl-C stops an answer, Ctrl-D ends.");
+    chat_note("A message of several lines: end a line with \\, or put it between \"\"\". One "
+              "that begins\n"
+              "with a slash: write two. Ctrl-C stops an answer, Ctrl-D ends.");
 }
 
 static void unknown(chat *c, const char *name, size_t len)

@@ -169,12 +169,10 @@ void chat_show_end(chat *c, const chat_reply *r)
     }
     if (r->n_message_dropped > 0)
         chat_note(
-            c,
             "[the context of %d tokens was full: the model no longer gets the oldest %d messages]",
             ft_session_n_ctx(c->s), c->talk.n_dropped);
     if (r->stats.finish == FT_FINISH_CONTEXT)
-        chat_note(c,
-                  "[the answer ends here: the context of %d tokens is full; /undo, /clear and "
+        chat_note("[the answer ends here: the context of %d tokens is full; /undo, /clear and "
                   "--context drop make room]",
                   ft_session_n_ctx(c->s));
     if (!c->o->quiet)

@@ -18,6 +18,7 @@ struct job {
     job_state state;
     job_box box;
     int n_box;
+    bool posted; /* the box holds whole steps: the reader may take it */
     double stall_since; /* 0: there is room */
     double stalled;
     job_result result;
@@ -126,15 +127,19 @@ job_news job_wait(job *j, job_box *box, double seconds)
     buf_clear(&box->text);
     box->told = false;
     pthread_mutex_lock(&j->lock);
-    while (j->n_box == 0 && j->state != JOB_ENDED &&
+    while (!j->posted && j->state != JOB_ENDED &&
            pthread_cond_timedwait(&j->wake, &j->lock, &until) == 0)
         ;
-    job_news news = j->n_box > 0 ? JOB_TOKENS : j->state == JOB_ENDED ? JOB_OVER : JOB_WAITING;
+    bool ready = j->posted || j->state == JOB_ENDED;
+    job_news news = ready && j->n_box > 0    ? JOB_TOKENS
+                    : j->state == JOB_ENDED ? JOB_OVER
+                                             : JOB_WAITING;
     if (news == JOB_TOKENS) {
         job_box taken = j->box;
         j->box = *box;
         *box = taken;
         j->n_box = 0;
+        j->posted = false;
         if (j->stall_since > 0)
             j->stalled += clock_now() - j->stall_since;
         j->stall_since = 0;
@@ -229,6 +234,7 @@ ft_status job_put(job *j, const ft_token *t, ft_error *err)
         st = buf_status(&j->box.tok, "tokens that wait for their reader", err);
     if (st == FT_OK)
         j->n_box++;
+    j->posted = false; /* until the step's last token is there, and what was told of it */
     pthread_mutex_unlock(&j->lock);
     return st;
 }
@@ -247,6 +253,7 @@ void job_tell(job *j, const ft_generate_stats *stats, int n_cached, double now)
 void job_post(job *j)
 {
     pthread_mutex_lock(&j->lock);
+    j->posted = j->n_box > 0;
     pthread_cond_signal(&j->wake);
     pthread_mutex_unlock(&j->lock);
 }
