@@ -18,7 +18,7 @@ struct job {
     job_state state;
     job_box box;
     int n_box;
-    bool posted; /* the box holds whole steps: the reader may take it */
+    bool posted;        /* the box holds whole steps: the reader may take it */
     double stall_since; /* 0: there is room */
     double stalled;
     job_result result;
@@ -131,9 +131,9 @@ job_news job_wait(job *j, job_box *box, double seconds)
            pthread_cond_timedwait(&j->wake, &j->lock, &until) == 0)
         ;
     bool ready = j->posted || j->state == JOB_ENDED;
-    job_news news = ready && j->n_box > 0    ? JOB_TOKENS
+    job_news news = ready && j->n_box > 0   ? JOB_TOKENS
                     : j->state == JOB_ENDED ? JOB_OVER
-                                             : JOB_WAITING;
+                                            : JOB_WAITING;
     if (news == JOB_TOKENS) {
         job_box taken = j->box;
         j->box = *box;

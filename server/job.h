@@ -113,7 +113,8 @@ double job_stalled(job *j, double now);
 double job_age(const job *j, double now);
 double job_limit(const job *j);  /* of its age; 0: none */
 double job_queued(const job *j); /* seconds until it was taken */
-/* Put a token into the box; wake the reader with job_post. Errors: NOMEM. */
+/* Put a token into the box. The reader gets it with job_post, when the step's last one is there. Errors:
+ * NOMEM. */
 ft_status job_put(job *j, const ft_token *t, ft_error *err) MUST_CHECK;
 void job_post(job *j);
 /* Tell the reader with the tokens in the box what was done so far; before job_post. */

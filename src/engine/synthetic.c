@@ -8,11 +8,12 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/synthetic_blocks.h"
 #include "kern/kern.h"
 
 enum {
     POOL_VALUES = 1 << 15, /* encoded once per tensor */
-    PIECE_VALUES = 64,     /* drawn at once; every block that can be encoded divides it */
+    PIECE_VALUES = 256,    /* drawn at once; every block divides it */
     OUT_BYTES = 1 << 20,   /* handed to the writer at once, about */
 };
 
@@ -50,29 +51,43 @@ static float next_normal(uint64_t *state)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
+/* Of weights: what keeps activations at their size. */
+static float deviation_of(const shape_tensor *t)
+{
+    return t->kind == SHAPE_TABLE ? 1.0f : 1.0f / sqrtf((float)t->dim[t->n_dim - 1]);
+}
+
 /* x is about N(0, 1). Decays are -exp(A_log). */
 static float value_of(const shape_tensor *t, float x)
 {
-    float n_col = (float)t->dim[t->n_dim - 1];
     switch (t->kind) {
     case SHAPE_NORM:
         return 1.0f + 0.1f * x;
     case SHAPE_DECAY:
         return -expf(x);
     case SHAPE_TABLE:
-        return x;
     case SHAPE_MATRIX:
     case SHAPE_EXPERTS:
     case SHAPE_CONV:
     case SHAPE_PLAIN:
         break;
     }
-    return x / sqrtf(n_col);
+    return x * deviation_of(t);
 }
 
-/* Encode a pool for this tensor. */
+/* Encode a pool for this tensor, or make random blocks. */
 static void fill_pool(job *j, const shape_tensor *t)
 {
+    if (synthetic_has_blocks(t->type)) {
+        uint8_t *bits = (uint8_t *)j->value;
+        for (size_t i = 0; i < sizeof j->value; i += sizeof(uint64_t)) {
+            uint64_t z = next_u64(&j->rng);
+            memcpy(bits + i, &z, sizeof z);
+        }
+        synthetic_blocks(t->type, j->pool, bits, dtype_row_bytes(t->type, POOL_VALUES),
+                         deviation_of(t));
+        return;
+    }
     for (size_t i = 0; i < POOL_VALUES; i++)
         j->value[i] = value_of(t, next_normal(&j->rng));
     bool ok = kern_encode(t->type, j->pool, j->value, POOL_VALUES);
@@ -115,6 +130,11 @@ static ft_status write_tensor(job *j, const shape_tensor *t)
     return FT_OK;
 }
 
+static bool can_make(dtype type)
+{
+    return kern_can_encode(type) || synthetic_has_blocks(type);
+}
+
 /* ---- The file -------------------------------------------------------------------------------- */
 
 static ft_status declare(job *j)
@@ -153,7 +173,7 @@ static ft_status check(const shape *s, uint64_t *total, ft_error *err)
                        s->m.h.n_vocab, SYNTHETIC_MIN_VOCAB);
     for (int i = 0; i < s->n_tensor; i++) {
         const shape_tensor *t = &s->tensor[i];
-        if (!kern_can_encode(t->type))
+        if (!can_make(t->type))
             return err_set(err, FT_ARG, "type: no encoder for %s, which '%s' has in this shape",
                            dtype_name(t->type), t->name);
         *total += tensor_size(t);
@@ -228,10 +248,10 @@ static ft_status cut(shape_info *s, const ft_synthetic_params *p, ft_error *err)
 static ft_status types_of(shape_types *out, const char *name, ft_error *err)
 {
     const dtype_info *d = dtype_find_name(name);
-    if (!d || !kern_can_encode(d->type))
+    if (!d || !can_make(d->type))
         return err_set(err, FT_ARG,
                        "type: '%.40s', want f32, f16, bf16, q8_0, q5_0, q5_1, q4_0, q4_1, iq4_nl, "
-                       "q2_0 or the shape's own",
+                       "q2_0, q4_k, q5_k, q6_k, iq4_xs or the shape's own",
                        name);
     *out = shape_types_of(d->type);
     return FT_OK;

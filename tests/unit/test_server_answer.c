@@ -55,6 +55,7 @@ static int answer_of(const char *members, const char *text, int n_per_box, bool 
                 .id = (unsigned char)text[i], .text = text + i, .len = 1, .logprob = -i - 1};
             OK(job_put(j, &t, &rig_err));
         }
+        job_post(j);
         assert_int_equal(job_wait(j, &box, 0), JOB_TOKENS);
         OK(answer_put(a, &box, &enough, &rig_err));
     }

@@ -241,6 +241,8 @@ static void test_job_box_is_bounded_and_waits_are_counted(void **state)
     assert_true(job_stalled(j, now + 7) >= 7);
     job_box box;
     job_box_init(&box);
+    assert_int_equal(job_wait(j, &box, 0), JOB_WAITING); /* the step is not over */
+    job_post(j);
     assert_int_equal(job_wait(j, &box, 0), JOB_TOKENS);
     int got;
     const job_token *t = job_box_get(&box, &got);
