@@ -58,7 +58,7 @@ fetch_libs() {
 make_arm() {
     make --no-print-directory -j"$(nproc)" CROSS=$tool- CONFIG=arm WERROR=1 \
         CFLAGS="-isystem build/arm-sysroot/usr/include -DTEST_SLOWDOWN=30.0" \
-        LDFLAGS="-Lbuild/arm-sysroot/usr/lib/$tool" "$@"
+        LDFLAGS="-Lbuild/arm-sysroot/usr/lib/$tool -Wl,-rpath-link,build/arm-sysroot/usr/lib/$tool" "$@"
 }
 
 # run_on CPU PROGRAM...: by tools/run-tests.sh on an emulated processor.
