@@ -89,8 +89,6 @@ fi
 
 tools/deps.sh long
 have_libs || fetch_libs
-make_arm all tests
-make --no-print-directory -j"$(nproc)" cli
 own=$(mktemp build/totals.XXXXXX)
 trap 'rm -f "$own"' EXIT
 [ ${#totals[@]} -gt 0 ] || totals=(-t "$own")
@@ -108,6 +106,8 @@ for test in tests/fuzz/fuzz_*.c; do
     replays+=("$build/tests/fuzz/replay_${test#tests/fuzz/fuzz_}")
     replays[-1]=${replays[-1]%.c}
 done
+make_arm LIBEDIT=0 cli "${kern[@]}" "${units[@]}" "${replays[@]}"
+make --no-print-directory -j"$(nproc)" cli
 
 rc=0
 export FORETOKEN_HOST=build/release/foretoken
